@@ -13,7 +13,7 @@ from gpuarray.cli.main import run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line with the given arguments; those of the process when None."""
+    """Run the command line with `argv`, or with the process's arguments if None."""
     return run(sys.argv[1:] if argv is None else argv)
 
 

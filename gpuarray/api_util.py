@@ -33,7 +33,7 @@ __all__ = [
 
 
 def safe_map(f: Callable[..., Any], *sequences: Sequence[Any]) -> list[Any]:
-    """A list of `f`'s results for elements of sequences of one length; ValueError for others.
+    """The list of results of `f` over sequences of equal length; ValueError if lengths differ.
 
     >>> from gpuarray.api_util import safe_map
     >>> safe_map(pow, [2, 3], [3, 2])
@@ -211,7 +211,7 @@ def donation_vector(
 def rebase_donate_argnums(
     donate_argnums: Iterable[int], static_argnums: Iterable[int]
 ) -> tuple[int, ...]:
-    """Numbers of donated arguments, counted without the static ones.
+    """Renumber donated arguments with the static ones left out.
 
     >>> from gpuarray.api_util import rebase_donate_argnums
     >>> rebase_donate_argnums((2, 5), (1, 3))
@@ -228,7 +228,7 @@ def rebase_donate_argnums(
 def flatten_axes(
     name: str, treedef: Any, axis_tree: Any, *, kws: bool = False, tupled_args: bool = False
 ) -> list[Any]:
-    """An axis for each leaf of a structure; `axis_tree` is a prefix of it, None among its leaves.
+    """One axis for each leaf of a structure; `axis_tree` is a prefix of it and may contain None.
 
     >>> import gpuarray as ga
     >>> from gpuarray.api_util import flatten_axes
@@ -271,8 +271,8 @@ def debug_info(
     sourceinfo: str | None = None,
     signature: inspect.Signature | None = None,
 ) -> DebugInfo:
-    """What messages call a function that is traced: its place, and a name for each leaf of its
-    arguments that is not static.
+    """How error messages name a traced function: its source location, and a name for each leaf of
+    its arguments that is not static.
 
     >>> from gpuarray.api_util import debug_info
     >>> def model(x, params): ...
@@ -318,7 +318,7 @@ def infer_argnums_and_argnames(
         for i, p in enumerate(sig.parameters.values())
         if p.kind is p.POSITIONAL_OR_KEYWORD
     ]
-    # Both given: they stand as they are. None given: there is nothing to infer.
+    # Both given: use them unchanged. Neither given: there is nothing to infer.
     if nums is None and names is not None:
         nums = tuple(i for i, name in both if name in names)
     elif names is None and nums is not None:

@@ -70,7 +70,7 @@ def collect_profile(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command with these words, by default those of the command line."""
+    """Run the command with the given arguments, by default those of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m gpuarray.collect_profile",
         description="Take a trace of a program that has called gpuarray.profiler.start_server.",

@@ -34,8 +34,8 @@ from gpuarray.xla_settings import IDLE, XLA_SETTINGS
 class TraceKey:
     """A combination of the settings that affect tracing; equal combinations are the same object.
 
-    `context` is what else this thread works with (`set_context`). `canonical` and `promotions` are
-    memos of functions that depend on these settings.
+    `context` is whatever else this thread's traces depend on (`set_context`). `canonical` and
+    `promotions` are memos of functions that depend on these settings.
     """
 
     __slots__ = ("__weakref__", "canonical", "context", "promotions", "values")
@@ -62,7 +62,7 @@ class TraceKey:
         return [f"{name}: {old!r} -> {new!r}" for name, old, new in self.differing(other)]
 
 
-# Stands for "no value given", since None is a value.
+# Means "no value given", since None is a valid value.
 _UNSET: Any = object()
 # In the order of the table, as in TraceKey.values.
 _TRACED = tuple(row.name for row in settings.values() if row.traced)
@@ -71,11 +71,11 @@ _trace_keys: weakref.WeakValueDictionary[tuple, TraceKey] = weakref.WeakValueDic
 _latest_keys: collections.deque[TraceKey] = collections.deque(maxlen=64)
 # Reentrant: a garbage collection while it is held may run code that takes it again.
 _lock = threading.RLock()
-# A forked child has only the forking thread: nobody would release a lock held by another.
+# A forked child has only the forking thread: a lock held by another would never be released.
 os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # pyright: ignore[reportAttributeAccessIssue]
 # The values for threads that do not override them; another dict after each change.
 _global: dict[str, Any] = {row.name: row.default for row in settings.values()}
-# Of what else all traces depend on, in every thread: the latest values.
+# Latest values of everything else that traces depend on in every thread.
 _shared: tuple = ()
 
 
@@ -84,12 +84,12 @@ class _Thread:
 
     def __init__(self, values: dict[str, Any]):
         self.values = values
-        # Beside the values, so that one call changes all.
+        # Stored with the values, so that one call changes everything.
         values.update(_overrides={}, _context=None)
 
     @property
     def overrides(self) -> dict[str, Any]:
-        """What this thread overrides; another dict after each change."""
+        """The settings that this thread overrides; a new dict after each change."""
         return self.values["_overrides"]
 
     def refresh(
@@ -98,9 +98,9 @@ class _Thread:
         overrides: dict[str, Any] | None = None,
         context: Any = _UNSET,
     ) -> None:
-        """Recompute some values and the trace key, after a change or for one: all or nothing.
+        """Recompute some values and the trace key, after a change or to make one: all or nothing.
 
-        What may raise (an interrupt, too deep a recursion) comes before anything is changed.
+        Steps that may raise (an interrupt, too deep a recursion) come before any change.
         """
         values = self.values
         overrides = self.overrides if overrides is None else overrides
@@ -116,11 +116,11 @@ class _Thread:
         values.update(after, _overrides=overrides, _context=context, trace_key=found)
 
     def stands_on(self) -> tuple:
-        """What other values follow from, by identity."""
+        """The objects from which all other values follow, compared by identity."""
         return self.overrides, self.values["_context"], _global, _shared
 
     def override(self, given: dict[str, Any]) -> None:
-        """Override these settings, or no longer where `_UNSET` is given: all or nothing."""
+        """Override these settings; `_UNSET` removes an override. All or nothing."""
         with _lock:
             both = {**self.overrides, **given}
             self.refresh(given, {name: v for name, v in both.items() if v is not _UNSET})
@@ -152,16 +152,16 @@ state = _State()
 
 
 def set_context(context: Any) -> None:
-    """Make what this thread traces depend on something else too, such as a mesh in context.
+    """Make this thread's traces depend on something else too, such as a mesh in context.
 
-    It is part of `state.trace_key`, and costs nothing where nobody sets it.
+    It becomes part of `state.trace_key`, and costs nothing when it is not used.
     """
     with _lock:
         state._thread.refresh((), context=context)
 
 
 def set_shared(name: Any, value: Any) -> None:
-    """Make what all threads trace depend on a value too, by a name of any kind."""
+    """Make the traces of all threads depend on a value too, stored under any hashable name."""
     global _shared
     with _lock:
         _shared = (*(entry for entry in _shared if entry[0] is not name), (name, value))
@@ -243,7 +243,7 @@ class Config:
     def parse_flags_with_absl(self) -> None:
         """Take settings from the command line, up to `--`: `--jax_enable_x64=true`.
 
-        The flags are absl's as they are written, and absl is not needed for them.
+        The flags are absl's, but absl is not needed for them.
 
         >>> config.parse_flags_with_absl()
         """
@@ -311,8 +311,8 @@ class _Override(contextlib.ContextDecorator):
     def __init__(self, names: tuple[str, ...], value: Any):
         self._names = names
         self._value = value
-        # As a stack, for each entry: what was overridden before, the values before, and what they
-        # can be put back for.
+        # As a stack, for each entry: the previous overrides, the previous values, and what those
+        # values were computed from.
         self._entered: list[tuple[dict[str, Any], dict[str, Any], tuple]] = []
 
     def __enter__(self) -> None:
@@ -340,7 +340,8 @@ class _Override(contextlib.ContextDecorator):
         before, values, stands_on = self._entered[-1]
         with _lock:
             if all(map(operator.is_, stands_on, thread.stands_on())):
-                # Nothing else was changed: one call, where the recursion is too deep for more.
+                # Nothing else was changed, so one call restores it: the recursion may be too deep
+                # for more.
                 thread.values.update(values)
             elif thread.overrides is not values["_overrides"]:
                 thread.override(before)
@@ -453,7 +454,7 @@ _log = logging.getLogger("gpuarray")
 def _print_log(level: str, modules: str) -> None:
     """Print the messages of the package from a level on; all of them if any module is named."""
     level = "DEBUG" if modules else level
-    # A program with handlers of its own prints them already.
+    # A program with logging handlers of its own already prints the messages.
     if level != "NOTSET" and not _log.hasHandlers():
         _log.addHandler(logging.StreamHandler())
     _log.setLevel(level)
@@ -469,7 +470,7 @@ def _load_environment() -> None:
     _global = {**_global, **found}
     if {"logging_level", "debug_log_modules"} & found.keys():
         _print_log(_global["logging_level"], _global["debug_log_modules"])
-    # At import: no other thread has a copy yet.
+    # At import no other thread has a copy yet.
     state._thread.refresh(found)
     if unknown:
         known = ["GPUARRAY_" + name.upper() for name in settings]

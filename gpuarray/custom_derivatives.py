@@ -1,7 +1,7 @@
 """Functions whose derivatives the user writes: `custom_jvp`, `custom_vjp` and related functions.
 
-Floor 6. In: functions of pytrees and their rules. Out: callables that every transformation takes as
-they are, and differentiates by the rules given.
+Floor 6. In: functions of pytrees and their rules. Out: callables that every transformation accepts,
+and differentiates by the given rules.
 """
 
 from gpuarray.api.closures import closure_convert as closure_convert

@@ -115,7 +115,7 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], None]) 
 
 
 def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
-    """Print how an array lies on devices, with the options of `visualize_sharding`.
+    """Print how an array is laid out over devices, with the options of `visualize_sharding`.
 
     Inside `jit` it is printed when the program is made.
 

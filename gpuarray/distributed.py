@@ -1,7 +1,7 @@
 """Several processes that run one program together.
 
-Floor 6. In: how many there are and which one this is, or nothing where a launcher says it. Out: the
-devices of all processes.
+Floor 6. In: the number of processes and this one's index, or nothing if a launcher provides them.
+Out: the devices of all processes.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ def initialize(
 ) -> None:
     """Join the other processes of the program: call it before devices are used.
 
-    The processes are started by a launcher of MPI, which tells them their numbers:
-    `python -m gpuarray launch -n 4 script.py`, mpiexec, or that of a cluster. No argument is
-    needed.
+    The processes are started by an MPI launcher, which gives them their numbers: `python -m
+    gpuarray launch -n 4 script.py`, mpiexec, or that of a cluster. No argument is needed.
 
     Parameters
     ----------
@@ -39,7 +38,7 @@ def initialize(
         Without effect, which a warning says: programs for JAX give them. There is no coordinator,
         and the launcher notices when a process dies.
     num_processes, process_id :
-        Checked against what MPI says.
+        Checked against MPI's value.
     local_device_ids :
         Numbers of the GPUs of this machine that this process uses. By default each process has one,
         by its number on the machine, unless CUDA_VISIBLE_DEVICES chooses.
@@ -110,7 +109,7 @@ def is_initialized() -> bool:
 
 
 def shutdown() -> None:
-    """Wait for the other processes, and leave them; it does nothing before `initialize`.
+    """Wait for the other processes and disconnect from them; does nothing before `initialize`.
 
     >>> import gpuarray as ga
     >>> ga.distributed.shutdown()

@@ -1,4 +1,4 @@
-"""Types of elements: what promotion does, and the types NumPy does not have.
+"""Element types: how promotion works, and the types that NumPy does not have.
 
 Floor 6. The public face of `gpuarray.core.dtypes` and `core.promotion`.
 """

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-# Many messages begin with JAX's words, and so name `jax.` or `jnp.`: programs and tests look for
-# them. What to do instead follows in our own.
+# Many messages begin with JAX's words, and so name `jax.` or `jnp.`, because programs and tests
+# look for them. The remedy follows in our own words.
 
 
 # ---- while a function is traced ----
@@ -136,7 +136,7 @@ class JaxprTypeError(TypeError):
 
 
 class MissingRuleError(NotImplementedError, TypeError):
-    """A primitive lacks a rule (value, shape, derivative, batching) that was asked for."""
+    """A primitive lacks a required rule (value, shape, derivative, batching)."""
 
 
 class InconclusiveDimensionOperation(Exception):
@@ -161,7 +161,7 @@ class UnboundAxisError(NameError, ValueError):
 
 
 class ShardingTypeError(TypeError, ValueError):
-    """How a result lies does not follow from how the operands do, along Explicit mesh axes.
+    """The sharding of a result along Explicit mesh axes does not follow from those of the operands.
 
     JAX raises a ValueError for some of these.
     """

@@ -1,11 +1,11 @@
 """Functions in C, called from programs on the host.
 
-Floor 6. In: the address of a C function, as ctypes has it or in a capsule. Out: a function of
-arrays. There are two kinds. A handler of XLA's typed interface, `XLA_FFI_Error*
-f(XLA_FFI_CallFrame*)`, which XLA's header `xla/ffi/api/ffi.h` makes of a C++ function, gets arrays
-with shapes and dtypes, and attributes (`api/handlers.py`). A function of version 0,
-`void f(void* out, const void** in)`, gets memory alone: `out` is that of the one result, or for
-several a list of theirs, `in` the list of the operands' memory.
+Floor 6. In: the address of a C function, from ctypes or in a capsule. Out: a function of arrays.
+There are two kinds. A handler of XLA's typed interface, `XLA_FFI_Error* f(XLA_FFI_CallFrame*)`,
+which XLA's header `xla/ffi/api/ffi.h` builds from a C++ function, gets arrays with shapes and
+dtypes, and attributes (`api/handlers.py`). A function of version 0, `void f(void* out, const void**
+in)`, gets only pointers: `out` points to the one result, or to a list of pointers if there are
+several; `in` lists the operands' pointers.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class _Target(NamedTuple):
 
 #: Functions by name and platform.
 _targets: dict[tuple[str, str], _Target] = {}
-#: What keeps them alive: programs may call a function after another one got its name.
+#: Keeps registered objects alive: programs may still call a function after another one took its
+#: name.
 _alive: dict[int, Any] = {}
 _kept_types: list[Any] = []
 
@@ -101,15 +102,15 @@ def register_ffi_target(
     Parameters
     ----------
     fn :
-        A capsule or a function of ctypes. Of a handler also a dict of them by stage: "execute",
+        A capsule or a function of ctypes. For a handler also a dict of them by stage: "execute",
         and before it "instantiate", once for each place of a program, "prepare" and "initialize",
-        at each call. What a stage keeps (`State` in C++) the later ones find.
+        at each call. Later stages find what earlier ones stored (`State` in C++).
     platform :
         "cpu". Functions for other platforms are noted, and refused when they are called.
     api_version :
         1 for handlers of XLA's typed interface, 0 for functions that get memory alone.
     kwargs :
-        `traits=`, what a handler says of itself to XLA, is accepted.
+        `traits=`, a handler's description of itself for XLA, is accepted.
 
     Examples
     --------
@@ -170,7 +171,7 @@ def include_dir() -> str:
 def register_ffi_type(
     name: str, type_registration: Mapping[str, Any], platform: str = "cpu"
 ) -> None:
-    """Register a type of what handlers keep between their stages.
+    """Register a type of the state that handlers keep between their stages.
 
     Parameters
     ----------
@@ -216,8 +217,8 @@ class _Call(NamedTuple):
     target: _Target
     instance: handlers.Instance | None  # of a handler
     single: bool
-    orders: tuple[tuple[int, ...], ...]  # axes of operands and results, as they lie in memory
-    aliases: tuple[tuple[int, int], ...]  # operands whose memory is that of a result
+    orders: tuple[tuple[int, ...], ...]  # memory order of the axes of operands and results
+    aliases: tuple[tuple[int, int], ...]  # operands that share memory with a result
     attributes: tuple[tuple[str, tuple], ...]
 
     def __call__(self, avals: Sequence, buffers: Sequence, result_avals: Sequence) -> list:
@@ -303,7 +304,7 @@ def _shared(key: tuple[_Target, Any]) -> handlers.Instance:
 
 
 def _instance(target: _Target, attributes: Any, traced: bool) -> handlers.Instance:
-    """A handler in a place of a program, with a state of its own where it has one.
+    """A handler at one place of a program, with its own state if it has any.
 
     Equal calls outside of programs share theirs.
     """
@@ -315,7 +316,7 @@ def _instance(target: _Target, attributes: Any, traced: bool) -> handlers.Instan
 
 
 def _behind(order: Sequence[int], rank: int) -> tuple[int, ...]:
-    """The order of all axes, where `order` is about the last ones."""
+    """The order of all axes, given that of the last ones."""
     extra = rank - len(order)
     return (*range(extra), *(extra + i for i in order))
 
@@ -382,8 +383,8 @@ def ffi_call(
         How it is mapped, as in `pure_callback`: "sequential", or with axes in front of operands and
         results.
     input_layouts, output_layouts :
-        For each operand, and result, None or the order in which its axes lie in memory, slowest
-        first; without layouts, row by row.
+        For each operand, and result, None or the memory order of its axes, slowest first; without
+        layouts, row-major.
     input_output_aliases :
         Operands, by number, whose memory is that of a result: the function finds the operand there.
 
@@ -432,8 +433,9 @@ def ffi_call(
         orders = (*_orders("input", input_layouts, [len(a.shape) for a in avals]), *out_orders)
         aliases = _aliases(input_output_aliases, avals, results, orders)
         frozen = tuple([(k, handlers.frozen(k, v)) for k, v in sorted(attributes.items())])
-        # Looked up now: a target that is registered again later does not change this program. One
-        # that is not known yet is looked up when the program runs: a trace alone needs none.
+        # Looked up now: a target that is registered again later does not change this program. A
+        # target that is not registered yet is looked up when the program runs, since tracing does
+        # not need it.
         call: _Call | _Later = _Later(target_name, single, orders, aliases, frozen)
         if (target_name, "cpu") in _targets:
             call = call.found(any(isinstance(x, traces.Tracer) for x in args))

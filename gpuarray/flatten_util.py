@@ -20,10 +20,11 @@ from gpuarray.tree_util import tree_flatten, tree_unflatten
 
 
 def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Array], Any]]:
-    """All elements of a pytree in one vector, and the function that makes such a pytree of one.
+    """Concatenate a pytree's elements into one vector; also return a function that restores the
+    pytree.
 
-    Leaves of different dtypes are promoted in the vector and get theirs back; leaves of one dtype
-    take that of the vector.
+    The vector's dtype is the promotion of the leaves' dtypes, and leaves get theirs back; if all
+    leaves have one dtype, restored leaves take the dtype of the vector.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.flatten_util import ravel_pytree
@@ -33,7 +34,7 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Array], Any]]:
     """
     leaves, spec = tree_flatten(pytree)
     if not leaves:
-        # Nothing to concatenate, but the structure is still to be given back.
+        # Nothing to concatenate, but the structure must still be restored.
         return gnp.zeros(0), lambda flat: tree_unflatten(spec, [])
     arrays = [gnp.asarray(x) for x in leaves]
     # Leaf after leaf, each in C order; different dtypes are promoted to one.
@@ -44,7 +45,9 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Array], Any]]:
 
 @dataclasses.dataclass(frozen=True)
 class _Unravel:
-    """The pytree of a vector. Equal for equal structures, so it may be a static argument of jit."""
+    """Restores a pytree from a vector. Equal for equal structures, so it may be a static argument
+    of jit.
+    """
 
     spec: Any
     shapes: tuple[tuple[int, ...], ...]

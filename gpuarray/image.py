@@ -47,7 +47,7 @@ class ResizeMethod(enum.Enum):
         return method
 
 
-# A method may be named by the number of axes (bilinear) or by its kernel (triangle), too.
+# A method may also be named for its number of axes (bilinear) or its kernel (triangle).
 _NAMES = {
     "nearest": ResizeMethod.NEAREST,
     **dict.fromkeys(("linear", "bilinear", "trilinear", "triangle"), ResizeMethod.LINEAR),
@@ -106,7 +106,7 @@ _KERNELS: dict[ResizeMethod, Callable[[Array], Array]] = {
 def _weights(
     given: int, wanted: int, scale: Array, translation: Array, method: ResizeMethod, antialias: bool
 ) -> Array:
-    """How much of every input pixel goes into every output pixel: (given, wanted)."""
+    """The weight of every input pixel in every output pixel: an array of shape (given, wanted)."""
     dtype = scale.dtype
     # Output coordinate = scale * input coordinate + translation; pixel i covers i to i + 1.
     inverse = 1 / scale
@@ -117,10 +117,10 @@ def _weights(
         low, high = (start - translation) * inverse, (start + 1 - translation) * inverse
         covered = gnp.minimum(high, pixels + 1) - gnp.maximum(low, pixels)
         return _normalized(gnp.maximum(covered, 0))
-    # Where the middle of each output pixel lies in the input.
+    # Position of each output pixel's centre in the input.
     centres = (start + 0.5 - translation) * inverse - 0.5
     if method is ResizeMethod.CUBIC_PYTORCH and not antialias:
-        # Another slope at distance 1; and the first and last pixels go on beyond the edges.
+        # Another slope at distance 1; and the first and last pixels extend beyond the edges.
         beyond = gnp.arange(-2, given + 2, dtype=dtype)[:, None]
         weights = _cubic(abs(centres - beyond), -0.75)
         # A weight beyond an edge counts for the edge's pixel.
@@ -130,13 +130,13 @@ def _weights(
         # Shrinking widens the kernel, so that every input pixel counts.
         width = gnp.maximum(inverse, 1) if antialias else 1
         weights = _normalized(_KERNELS[method](abs(centres - pixels) / width))
-    # Nothing comes from outside the image.
+    # Pixels outside the image contribute nothing.
     return gnp.where((centres >= -0.5) & (centres <= given - 0.5), weights, 0)
 
 
 def _normalized(weights: Array) -> Array:
     total = weights.sum(0, keepdims=True)
-    # Weights that add up to nothing belong to pixels outside the image.
+    # Weights that sum to zero belong to pixels outside the image.
     enough = abs(total) > 1000 * float(np.finfo(np.float32).eps)
     return gnp.where(enough, weights / gnp.where(total != 0, total, 1), 0)
 
@@ -158,7 +158,7 @@ def _transformed(
         scale, shift = gnp.asarray(scale, exact), gnp.asarray(shift, exact)
         weights = _weights(x.shape[axis], n, scale, shift, method, antialias)
         weights = lax.convert_element_type(weights, x.dtype)
-        # tensordot puts the new axis last; it goes back to its place.
+        # tensordot puts the new axis last; move it back.
         x = gnp.moveaxis(gnp.tensordot(x, weights, (axis, 0), precision=precision), -1, axis)
     return x
 
@@ -231,7 +231,7 @@ def scale_and_translate(
 ) -> Array:
     """An image scaled, then shifted, along some axes, seen through a frame of another shape.
 
-    What the frame shows outside the image is 0. Differentiable in scale and translation, too.
+    Pixels outside the image are 0. Also differentiable in scale and translation.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is left of JAX's module of this name: the version.
+"""The version, the only remaining part of JAX's module of this name.
 
 Floor 6: a re-export.
 """

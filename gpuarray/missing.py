@@ -1,8 +1,8 @@
 """Names of JAX 0.10.2 that are not here, in groups that say why; names of other libraries.
 
-Floor 0. `gpuarray.names` loads it when a name is asked for that is not there. In: a name below
-`jax`. Out: its group. A name that is added to the library goes from here; tests compare
-this list with JAX's names, and with the table in docs/differences.md.
+Floor 0. Loaded by `gpuarray.names` when a name that does not exist is looked up. In: a name below
+`jax`. Out: its group. When a name is added to the library, remove it here; tests compare this list
+with JAX's names, and with the table in docs/differences.md.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ class Group(NamedTuple):
 
     title: str
     why: str
-    #: "module: names in it", `jax:` for the top level. A module that is missing as a whole stands
-    #: among the names of the one above it.
+    #: "module: names in it", `jax:` for the top level. A module that is missing entirely is listed
+    #: among the names of its parent.
     text: str
 
     @property
@@ -108,13 +108,14 @@ GROUPS = (
 _PUT = "device_put(x, NamedSharding(mesh, spec))"
 _NAMED = "sharding.NamedSharding(mesh, spec)"
 
-#: Where a name may be that was asked of the wrong module, in the order in which they are looked at.
+#: Modules searched, in this order, for a name that was looked up in the wrong module.
 NAMESPACES = ("", "numpy", "lax", "nn", "random", "numpy.linalg", "numpy.fft")
 
 _GPU = "gpuarray.devices('gpu'), which says why there is none"
 _FLOAT = "float, or gpuarray.numpy.float32"
 
-#: Names of NumPy, CuPy and PyTorch that newcomers ask for: what to write. ".x" is at the top level.
+#: Names of NumPy, CuPy and PyTorch that newcomers try: what to write instead. ".x" is at the top
+#: level.
 ELSEWHERE = {
     ".Tensor": "gpuarray.numpy.asarray(values)",
     ".cuda": _GPU,
@@ -145,7 +146,7 @@ ELSEWHERE = {
     "random.shuffle": "random.permutation(key, x)",
 }
 
-#: Names that older programs use, and JAX itself no longer has: what is used instead.
+#: Names that older programs use and JAX itself has removed: their replacements.
 REMOVED = {
     "device_put_sharded": _PUT,
     "device_put_replicated": _PUT,

@@ -1,16 +1,16 @@
-"""Listeners to events: what is traced and compiled, what the cache of compiled code had.
+"""Listeners to events: traces, compilations, and hits of the cache of compiled code.
 
-Floor 6. In: functions to call. Out: calls of them. The names of events are JAX's where they mean
-the same, so that a program that counts compiles counts those of gpuarray:
+Floor 6. In: functions to call. Out: calls of them. Events have JAX's names where they mean the
+same, so that a program that counts JAX's compilations counts those of gpuarray:
 
 | event | when |
 |---|---|
 | `/jax/core/compile/jaxpr_trace_duration` | a Python function was traced |
 | `/jax/core/compile/jaxpr_to_mlir_module_duration` | its program was planned |
 | `/jax/core/compile/backend_compile_duration` | it was built for a device |
-| `/jax/compilation_cache/compile_requests_use_cache` | machine code was asked for |
+| `/jax/compilation_cache/compile_requests_use_cache` | machine code was requested |
 | `/jax/compilation_cache/cache_hits` | it was in the folder of compiled code |
-| `/jax/compilation_cache/cache_retrieval_time_sec` | which took so long to read |
+| `/jax/compilation_cache/cache_retrieval_time_sec` | the time to read it |
 | `/jax/compilation_cache/cache_misses` | it had to be compiled |
 
 Those that end in `duration` or `sec` go to listeners to durations and to time spans, others to

@@ -1,8 +1,9 @@
-"""Names that a public module does not have: those of JAX say that they are missing, those of other
-libraries what to write, those of another module where they are; typos get the nearest name.
+"""Messages for names that a public module does not have: names of JAX are reported as missing,
+names of other libraries come with a replacement, names of another module with their place, and
+typos with the nearest name.
 
-Floor 1. In: a module's name. Out: its `__getattr__`, which Python calls only for names that are not
-there, so those that are cost nothing. The list of what is missing loads with the first such name.
+Floor 1. In: a module's name. Out: its `__getattr__`, which Python calls only for names that do not
+exist, so that existing ones cost nothing. The list of missing names loads with the first such call.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _ALIKE = 0.75
 
 
 def explain_names(module: str, parts: tuple[str, ...] = ()) -> Any:
-    """The `__getattr__` of a module; `parts` are modules below it that load when first asked for.
+    """The `__getattr__` of a module; `parts` are submodules that load on first use.
 
     The result is declared as Any, not as a function: type checkers take a module that has a
     `__getattr__` function for one that has every name.
@@ -44,13 +45,13 @@ def explain_names(module: str, parts: tuple[str, ...] = ()) -> Any:
 
 
 def list_names(module: str, parts: tuple[str, ...]) -> Callable[[], list[str]]:
-    """The `__dir__` of a module, with the modules that load when first asked for."""
+    """The `__dir__` of a module, including submodules that load on first use."""
     return lambda: sorted({*vars(sys.modules[module]), *parts})
 
 
 def no_attribute(module: str, name: str) -> AttributeError:
     """The error for a name that a module does not have."""
-    # `obj` without `name`: with both, Python would add a suggestion of its own to the message.
+    # `obj` without `name`: with both, Python would append its own suggestion to the message.
     return AttributeError(_message(module, name), obj=sys.modules[module])
 
 
@@ -80,13 +81,13 @@ def _message(module: str, name: str) -> str:
 
 
 def _is_public(name: str, value: Any) -> bool:
-    # A public module explains its names; others are only where things are written.
+    # Public modules explain missing names; other modules are only where code is defined.
     inside = isinstance(value, ModuleType) and "__getattr__" not in vars(value)
     return not name.startswith("_") and not inside
 
 
 def _missing(path: str) -> str | None:
-    """Why `gpuarray.a.b` is not there, if `jax.a.b` is; None where JAX does not have it either."""
+    """Why `gpuarray.a.b` is missing, if `jax.a.b` exists; None if JAX does not have it either."""
     name = path.removeprefix(f"{_PACKAGE}.")
     group = _list.find(name)
     if group is None:
@@ -98,7 +99,8 @@ def _missing(path: str) -> str | None:
 
 
 class _Finder:
-    """Asked after all other finders: an import of what JAX has and this library lacks says so.
+    """Last finder on `sys.meta_path`: explains imports of modules that JAX has and this library
+    lacks.
 
     `from gpuarray import pmap` comes here too, as a last attempt: where `__getattr__` raises,
     Python drops its error and looks for a module of that name.
@@ -107,7 +109,7 @@ class _Finder:
     @staticmethod
     def find_spec(fullname: str, path: Any = None, target: ModuleType | None = None) -> None:
         if fullname.startswith(f"{_PACKAGE}.") and (reason := _missing(fullname)):
-            # Without `name=`: Python drops an error that names the module it asked for.
+            # Without `name=`: Python suppresses an error that names the imported module.
             raise ModuleNotFoundError(f"no module or name {fullname!r}: {reason}")
 
 

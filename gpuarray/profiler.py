@@ -1,4 +1,4 @@
-"""Profiles: what ran when, and what holds memory.
+"""Profiles: what ran and when, and which arrays hold memory.
 
 Floor 6. In: a block of a program. Out: a trace in the format of Chrome and Perfetto, written when
 it stops; ranges of the user's own in it; the arrays alive in the format of pprof.
@@ -30,15 +30,15 @@ __all__ = [
 
 # ---- traces ----
 class ProfileOptions:
-    """What a trace contains.
+    """What a trace records.
 
     Parameters
     ----------
     host_tracer_level :
-        0 nothing of the host's, 1 annotations, 2 (the default) also calls of jitted functions,
-        compiling, operations that run at once, copies, and named scopes.
+        0 nothing on the host, 1 annotations, 2 (the default) also calls of jitted functions,
+        compiling, operations that run immediately, copies, and named scopes.
     device_tracer_level :
-        0 nothing of programs, 1 (the default) each with its steps.
+        0 no programs, 1 (the default) each program with its steps.
     python_tracer_level :
         0, for calls of Python functions are not traced.
 
@@ -140,7 +140,7 @@ def _begin(folder: str, also_perfetto: bool, options: ProfileOptions | None) -> 
                 f"a trace for {_running.folder!r} is being taken already, and there is one at a "
                 "time: call gpuarray.profiler.stop_trace() first"
             )
-        # Begun under the lock: two threads may start a trace at once.
+        # Created under the lock: two threads may start a trace simultaneously.
         session = ranges.Session(kinds)
         _running = _Running(folder, also_perfetto, session)
         ranges.begin(session)
@@ -148,7 +148,9 @@ def _begin(folder: str, also_perfetto: bool, options: ProfileOptions | None) -> 
 
 
 def _end(wanted: _Running | None = None) -> _Running | None:
-    """End the trace that is being taken (only if it is the `wanted` one); None if there is none."""
+    """End the current trace (only if it is `wanted`, when given); return it, or None if there is
+    none.
+    """
     global _running
     with _lock:
         # Taken away first, so that a trace is written once even if two threads stop it.
@@ -162,7 +164,7 @@ def _end(wanted: _Running | None = None) -> _Running | None:
 def stop_trace() -> None:
     """End the trace and write it to `log_dir`/plugins/profile/<time>/<host>.trace.json.gz.
 
-    What is still running is not in it: wait for results first (`block_until_ready`).
+    Work that is still running is not in it: wait for results first (`block_until_ready`).
     """
     running = _end()
     if running is None:
@@ -186,16 +188,17 @@ def trace(
     create_perfetto_trace: bool = False,
     profiler_options: ProfileOptions | None = None,
 ) -> Iterator[None]:
-    """Take a trace of what runs in the block, and write it at its end, whatever ends it.
+    """Trace everything that runs in the block, and write the trace when the block ends, however it
+    ends.
 
     The file, `log_dir`/plugins/profile/<time>/<host>.trace.json.gz, shows for each thread when it
     called jitted functions, compiled, copied, and ran programs, with a range for each step: a
-    kernel, a routine of a library, a loop, an exchange, and the line that recorded it.
-    `named_scope`s are ranges around what was recorded in them. https://ui.perfetto.dev and
-    chrome://tracing open it. On a CPU steps take as long as they are shown. On a GPU the host's
-    range is the launch, and a row of its own has the steps as long as the GPU took for them.
-    Several devices have a row each. The ranges are NVTX ranges, too, which NVIDIA's Nsight
-    Systems shows above the kernels.
+    kernel, a library routine, a loop, an exchange, and the line that recorded it. `named_scope`s
+    are ranges around what was recorded in them. https://ui.perfetto.dev and chrome://tracing open
+    it. On a CPU the length of a step's range is its run time. On a GPU the host's range is the
+    launch, and a separate row shows how long the GPU took for each step. With several devices, each
+    has its own row. The ranges are also NVTX ranges, which NVIDIA's Nsight Systems shows above the
+    kernels.
 
     Parameters
     ----------
@@ -204,7 +207,7 @@ def trace(
     create_perfetto_link :
         Not supported.
     profiler_options :
-        What to leave out.
+        What not to record.
 
     Examples
     --------
@@ -228,7 +231,7 @@ class TraceAnnotation:
     """A block as a range of this name in the trace that is being taken, and, once a GPU is in use,
     an NVTX range, which Nsight Systems shows.
 
-    Further keywords stand beside it in the trace.
+    Further keywords are shown with it in the trace.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> with ga.profiler.TraceAnnotation("load data", batch=3):
@@ -240,7 +243,7 @@ class TraceAnnotation:
             raise TypeError(f"the name of an annotation must be a string, got {name!r}")
         self._name = name
         self._args = kwargs
-        # A stack: one annotation may be entered again inside of itself.
+        # A stack: one annotation may be entered again inside itself.
         self._open: list[ranges.Range] = []
 
     @staticmethod
@@ -249,7 +252,7 @@ class TraceAnnotation:
         return ranges.session is not None
 
     def set_metadata(self, **kwargs: Any) -> None:
-        """Add to what stands beside the range."""
+        """Add to the metadata shown with the range."""
         self._args.update(kwargs)
         for each in self._open:
             each.args = _plain(self._args)
@@ -264,7 +267,7 @@ class TraceAnnotation:
 
 
 class StepTraceAnnotation(TraceAnnotation):
-    """A block as one step of a training loop: an annotation whose `step_num` tells which.
+    """A block as one step of a training loop: an annotation that carries the `step_num`.
 
     >>> import gpuarray as ga
     >>> for number in range(2):
@@ -281,7 +284,7 @@ def _plain(args: dict[str, Any]) -> dict[str, Any]:
 def annotate_function(
     func: Callable[..., Any], name: str | None = None, **decorator_kwargs: Any
 ) -> Callable[..., Any]:
-    """A function each of whose calls is annotated, under its own name if no other is given.
+    """Annotate each call of a function, under its own name unless another is given.
 
     >>> import gpuarray as ga
     >>> @ga.profiler.annotate_function
@@ -310,9 +313,10 @@ def start_server(port: int, requires_backend: bool = True) -> profile_server.Pro
     """Let other programs of this machine take traces of this one, until `stop_server`.
 
     `python -m gpuarray.collect_profile PORT MILLISECONDS`, or `gpuarray.collect_profile` in a
-    program, asks for one; so does a GET of `http://127.0.0.1:PORT/trace?duration_in_ms=1000`, which
-    answers with a file for https://ui.perfetto.dev. TensorBoard's way to ask is not spoken. Any
-    user of this machine may ask: a trace has names and lines of the program, and no values.
+    program, requests one; so does a GET of `http://127.0.0.1:PORT/trace?duration_in_ms=1000`, which
+    answers with a file for https://ui.perfetto.dev. TensorBoard's protocol is not supported. Any
+    user of this machine may send requests: a trace contains names and lines of the program, and no
+    values.
 
     Parameters
     ----------
@@ -375,7 +379,7 @@ def stop_server() -> None:
 
 
 def register_subprocess(pid: int, port: int) -> Callable[[], None]:
-    """Not there: a trace is of one process; `collect_profile` asks the server of another one.
+    """Not supported: a trace covers one process; use `collect_profile` on the other one's server.
 
     >>> import gpuarray as ga
     >>> try:
@@ -391,8 +395,8 @@ def register_subprocess(pid: int, port: int) -> Callable[[], None]:
 
 # ---- memory ----
 def device_memory_profile(backend: str | None = None) -> bytes:
-    """The arrays alive (of one platform), compressed in the format of the tool `pprof`: how many
-    there are of each dtype and shape, on which device, and their bytes.
+    """The live arrays (of one platform), compressed in the format of the tool `pprof`: the count
+    for each dtype, shape and device, and their bytes.
 
     >>> import gpuarray as ga
     >>> ga.profiler.device_memory_profile()[:2] == bytes([0x1F, 0x8B])  # gzip
@@ -431,7 +435,7 @@ def _pprof(counts: dict[tuple[str, str], list[int]]) -> bytes:
     functions: dict[str, int] = {}
     place = lambda name: functions.setdefault(name, len(functions) + 1)
     out = b""
-    # Field 1: what the two numbers of each sample are.
+    # Field 1: the meaning of the two numbers of each sample.
     for kind, unit in (("objects", "count"), ("space", "bytes")):
         out += _field(1, _field(1, number(kind)) + _field(2, number(unit)))
     for (aval, device), values in counts.items():
@@ -443,14 +447,15 @@ def _pprof(counts: dict[tuple[str, str], list[int]]) -> bytes:
     for name, i in functions.items():
         out += _field(4, _field(1, i) + _field(4, _field(1, i)))  # a place in code
         out += _field(5, _field(1, i) + _field(2, number(name)))  # the function it is in
-    out += _field(14, number("space"))  # what is shown first
-    # The strings come after all others have asked for their numbers.
+    out += _field(14, number("space"))  # the number shown by default
+    # The strings come after all others have requested their numbers.
     out += b"".join(_field(6, text.encode()) for text in texts)
     return out + _field(9, time.time_ns())
 
 
 def _varint(value: int) -> bytes:
-    # Protobuf's integers: seven bits a byte, the lowest first; the top bit says that more follow.
+    # Protobuf's integers: seven bits a byte, lowest first; the top bit means that more bytes
+    # follow.
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

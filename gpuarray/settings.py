@@ -1,7 +1,8 @@
-"""The table of settings: each with its valid values, its default, and what depends on it.
+"""The table of settings: valid values, default, and what depends on each.
 
 Floor 0: imports nothing of gpuarray. In: values that users give, and the environment. Out:
-`settings`, the table by name, and values in the types of their rows. config.py holds what is set.
+`settings`, the table by name, and values in the types of their rows. config.py holds the current
+values.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ALIASES = {"cuda": "gpu"}
 
 
 def _check_device(value: Any) -> Any:
-    # Whether there is such a device, runtime/device.py looks.
+    # runtime/device.py checks whether the device exists.
     if isinstance(value, str):
         if value in PLATFORMS or value in ALIASES:
             return value
@@ -215,9 +216,9 @@ def _choice(value: Any) -> Any:
 
 
 def checked(row: Setting, value: Any) -> Any:
-    """Return `value` in the setting's type, or raise a ValueError that lists what is valid."""
+    """Return `value` in the setting's type, or raise a ValueError that lists the valid values."""
     kind = row.kind
-    # None is a value where it is the default: not set.
+    # None is valid only as the default: not set.
     if value is None and row.default is None:
         return None
     if kind is bool:
@@ -245,21 +246,21 @@ def checked(row: Setting, value: Any) -> Any:
         options = ", ".join(repr(c) for c in kind)
         expected = f"one of {options}" + (" or None" if row.default is None else "")
     else:
-        # A function, which checks the value and raises by itself.
+        # A function that checks the value and raises its own error.
         return kind(value)
     raise ValueError(f"invalid value for {row.name}: expected {expected}, got {value!r}")
 
 
 def parse(row: Setting, text: str) -> Any:
     """Convert an environment variable's text to the setting's type."""
-    # A variable cannot hold None; it can be empty, or hold the word.
+    # A variable cannot hold None; it can be empty, or contain "none".
     if row.default is None and text.lower() in ("", "none"):
         return None
     if row.kind is int or isinstance(row.kind, range):
         try:
             return checked(row, int(text))
         except ValueError:
-            pass  # raise the error below, which says what is expected
+            pass  # raise the error below, which lists what is expected
     return checked(row, text)
 
 

@@ -1,4 +1,4 @@
-"""How arrays are laid over devices.
+"""How arrays are distributed over devices.
 
 Floor 6. The public face of `gpuarray.core.sharding`, `core.mesh`, `core.mesh_context` and
 `functions.explicit`.

@@ -14,9 +14,9 @@ from types import CodeType
 
 #: Where this library's files are.
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-# Libraries that call back into gpuarray: their frames tell a user nothing about their own program.
+# Libraries that call back into gpuarray: their frames do not help a user to find the place.
 _THROUGH = tuple(f"-packages{os.sep}{p}{os.sep}" for p in ("numpy", "opt_einsum"))
-# Python's own files, without what is installed in a folder among them.
+# The standard library, apart from packages installed in one of its folders.
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = (_STANDARD + "site-packages" + os.sep, _STANDARD + "dist-packages" + os.sep)
 #: Files of ours, and names of texts that are generated.
@@ -26,7 +26,7 @@ _inside: dict[str, bool] = {}
 
 
 class _Excluded(list):
-    """Files and folders of libraries whose frames tell a user nothing, either; they say so."""
+    """Files and folders, registered by libraries, whose frames do not help a user either."""
 
     def append(self, path: str) -> None:
         super().append(path)
@@ -51,7 +51,7 @@ def is_standard(filename: str) -> bool:
 
 
 def is_inside(filename: str) -> bool:
-    """Whether a source file is this library's, or of one that calls back into it.
+    """Whether a source file belongs to this library, or to one that calls back into it.
 
     The standard library does: `contextlib` and `functools` call the functions they decorate.
     """
@@ -64,7 +64,7 @@ def is_inside(filename: str) -> bool:
 
 
 class Site:
-    """A place in a user's program; its line number is worked out only when asked for."""
+    """A place in a user's program; its line number is computed on demand."""
 
     __slots__ = ("_code", "_lasti")
 
@@ -86,7 +86,7 @@ class Site:
 
     @property
     def function(self) -> str:
-        # Without the functions around it, which a user knows by the line.
+        # Without the enclosing functions, which the line number already identifies.
         return self._code.co_qualname.rpartition("<locals>.")[2]
 
     @property
@@ -103,7 +103,7 @@ class Site:
         return ""
 
     def transposed(self) -> Site:
-        """The same place for what is run backwards: its scopes say so where they say `jvp`."""
+        """The same place for the transposed equations: its scopes say so where they say `jvp`."""
         return self
 
     def within(self, scope: str) -> Site:
@@ -157,12 +157,12 @@ class ScopedSite(Site):
         return f"{super().__str__()} in {self._scope}"
 
 
-#: The names of the scopes a thread is in, by the thread's number: empty where nobody uses them.
+#: The names of the scopes a thread is in, by the thread's number: empty if scopes are not used.
 scopes: dict[int, str] = {}
 
 
 def enter_scope(scope: str) -> str:
-    """Put what this thread records into a scope ('' for none); returns the one it was in."""
+    """Set the scope in which this thread records ('' for none); return the previous one."""
     thread = threading.get_ident()
     before = scopes.get(thread, "")
     if scope:
@@ -177,7 +177,7 @@ def current_scope() -> str:
     return scopes.get(threading.get_ident(), "")
 
 
-# Each thread binds equations of its own.
+# Per thread, since each thread binds its own equations.
 class _Replay(threading.local):
     site: Site | None = None
 
@@ -217,14 +217,14 @@ def user_frame() -> Site:
             return older
         back = frame.f_back
         if not inside or back is None:
-            # `scopes` is empty in most programs: then nothing more is looked up.
+            # `scopes` is empty in most programs, which costs one test.
             if scopes and (scope := scopes.get(threading.get_ident())):
                 return ScopedSite(frame.f_code, frame.f_lasti, scope)
             return Site(frame.f_code, frame.f_lasti)
         frame = back
 
 
-#: Rooms and files through which an operation comes on its way from the line that says `x + y`.
+#: Rooms and files whose frames lie between the line that says `x + y` and the recording.
 _ON_THE_WAY = tuple(
     PACKAGE + os.path.join(*parts)
     for parts in (
@@ -242,14 +242,14 @@ _ON_THE_WAY = tuple(
 )
 
 
-#: Where methods of arrays hand on to public functions.
+#: Where array methods call public functions.
 _METHODS = PACKAGE + os.path.join("core", "value.py")
 
 
 def is_users_expression() -> bool:
-    """Whether the operation at hand stands in a user's program, and not in a function of this
-    library's that is made of several: settings that forbid what a user did not mean (promotion,
-    nan) are about the former.
+    """Whether the current operation was written in a user's program, and not in a function of this
+    library that consists of several: settings that forbid unintended effects (promotion, nan) apply
+    only to the former.
     """
     frame = sys._getframe(1)
     while frame.f_back is not None:
@@ -274,8 +274,8 @@ def level_of_user() -> int:
 
 
 def called_from_inside() -> bool:
-    """Whether this library itself calls the public function at hand: the next file further out,
-    past those through which methods come, is its own.
+    """Whether this library itself called the current public function: the first frame outside the
+    files that array methods pass through belongs to the library.
     """
     frame = sys._getframe(3)  # beyond the check of the argument
     public = (frame.f_code.co_filename, _METHODS)

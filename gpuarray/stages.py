@@ -1,6 +1,6 @@
 """The stages of `jit` (traced, lowered, compiled) by JAX's name: see `gpuarray.functions.stages`.
 
-Floor 6: re-exports, and what annotations name.
+Floor 6: re-exports, and types used in annotations.
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -14,13 +14,13 @@ from gpuarray.functions.stages import Stage as Stage
 from gpuarray.functions.stages import Traced as Traced
 from gpuarray.names import explain_names as _explain_names
 
-#: What `compile` may be given: the options of the XLA compiler, none of which are known here.
+#: The type of `compile`'s options: those of the XLA compiler, none of which exist here.
 CompilerOptions = dict[str, str | bool]
 
 
 @runtime_checkable
 class Wrapped(Protocol):
-    """What `jit` makes of a function: it is called, traced and lowered.
+    """The result of `jit`: it can be called, traced and lowered.
 
     >>> import gpuarray as ga
     >>> isinstance(ga.jit(abs), ga.stages.Wrapped), isinstance(abs, ga.stages.Wrapped)

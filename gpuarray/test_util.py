@@ -1,6 +1,6 @@
 """Checking derivatives: against differences, and forward against reverse mode.
 
-Floor 6. In: a function and arguments. Out: nothing, or an AssertionError that says what differs.
+Floor 6. In: a function and arguments. Out: nothing, or an AssertionError that shows the difference.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from gpuarray.core.avals import aval_of
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.pytree import tree
 
-#: Relative errors that are fine, by dtype: what a difference of two rounded values loses.
+#: Relative errors to allow, by dtype: the accuracy lost in a difference of two rounded values.
 _TOLERANCE = {"float16": 1e-2, "bfloat16": 1e-1, "float32": 2e-3, "complex64": 2e-3}
 _FINE = 1e-5
-#: How far apart the two values of a difference are taken, by dtype: with a smaller step their
-#: rounding would show, with a larger one the curve between them.
+#: Step of the finite differences, by dtype: a smaller step would show rounding, a larger one the
+#: curvature between the two points.
 _STEPS = {"float16": 2**-4, "bfloat16": 2**-3, "float32": 2**-9, "complex64": 2**-9}
 _FINE_STEP = 1e-4
 
@@ -167,7 +167,7 @@ def check_vjp(
         for c, e in zip(tree.flatten(cotangent)[0], expected, strict=True)
         if e is not None
     )
-    # The tolerance goes by the dtype of the first float result.
+    # The tolerance depends on the dtype of the first float result.
     like = next((x for x in tree.flatten(out)[0] if _is_float(x)), 0.0)
     _compare(np.real(by_input), np.real(by_output), like, atol, rtol, f"VJP cotangent {err_msg}")
 
@@ -201,7 +201,7 @@ def check_grads(
             check_jvp(f, f_jvp, args, atol, rtol, eps, text)
             if order > 1:
                 direction = _random_tree(np.random.default_rng(2), args)
-                # The derivative along a fixed direction is checked as a function of its own.
+                # Check the derivative along a fixed direction as a function in its own right.
                 check(lambda *xs: jvp(f, xs, direction), args, order - 1, text)
         if "rev" in modes:
             text = f"{message}VJP of " if message else "VJP of "

@@ -28,7 +28,7 @@ unflatten = _tree.tree_unflatten
 def static(**kwargs: _Any) -> _Any:
     """Return a dataclass field that `register_dataclass` takes for static: part of the structure.
 
-    Takes what `dataclasses.field` takes.
+    Takes the arguments of `dataclasses.field`.
 
     >>> import dataclasses
     >>> from gpuarray import tree, tree_util
@@ -40,7 +40,7 @@ def static(**kwargs: _Any) -> _Any:
     >>> tree.map(lambda x: 2 * x, Layer(0.5))
     Layer(w=1.0, act='relu')
     """
-    # `register_dataclass` looks for this key; metadata of the user's stay beside it.
+    # `register_dataclass` looks for this key; the user's metadata is kept with it.
     metadata = {"static": True, **(kwargs.pop("metadata", None) or {})}
     return _dataclasses.field(metadata=metadata, **kwargs)
 

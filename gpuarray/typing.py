@@ -1,4 +1,4 @@
-"""Types for annotations: what functions here take for an array, and for a dtype.
+"""Types for annotations: what functions accept as an array, and as a dtype.
 
 Floor 6.
 """
@@ -22,7 +22,7 @@ class SupportsDType(Protocol):
 
 #: What can be used where an array is expected: lists and tuples cannot.
 ArrayLike: TypeAlias = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
-#: What names a dtype.
+#: What functions accept as a dtype.
 DTypeLike: TypeAlias = str | type[Any] | np.dtype | SupportsDType
 
 __all__ = ["ArrayLike", "DTypeLike"]

@@ -26,9 +26,9 @@ from numpy.exceptions import AxisError
 
 @dataclass_transform(frozen_default=True)
 class Struct:
-    """What a frozen dataclass is, for less time of importing the package: a dataclass takes half a
-    millisecond to make, for methods that are compiled from text. Here only `__init__` is compiled,
-    once there is an instance.
+    """A frozen dataclass that costs less import time: a real one takes half a millisecond to make,
+    because its methods are compiled from text. Here only `__init__` is compiled, when the first
+    instance is made.
 
     Annotated names are the fields, and values in the class are their defaults; each instance gets
     its own copy of a list or a dict. `__post_init__` runs behind `__init__`, if there is one.
@@ -176,7 +176,7 @@ _T = TypeVar("_T")
 
 
 class cached_property(functools.cached_property[_T]):
-    """That of `functools`, whose lock (it has one in Python 3.11) is free in a forked child."""
+    """`functools.cached_property`, whose lock (in Python 3.11) is free in a forked child."""
 
     def __init__(self, func: Callable[[Any], _T]):
         super().__init__(func)
@@ -185,7 +185,7 @@ class cached_property(functools.cached_property[_T]):
 
 
 def captures(function: Any) -> bool:
-    """Whether a function may hold values of its own: a closure, defaults, a bound object.
+    """Whether a function may hold values: a closure, defaults, a bound object.
 
     >>> captures(len), captures(lambda x: x), captures([].append)
     (False, False, True)
@@ -195,17 +195,17 @@ def captures(function: Any) -> bool:
     if isinstance(function, BuiltinFunctionType):
         # Functions of C modules are bound to the module, methods such as `[].append` to an object.
         return not isinstance(function.__self__, ModuleType | None)
-    # Any other callable is an object, which may hold values unless it says that it does not.
+    # Any other callable is an object, which may hold values unless it declares that it does not.
     return not isinstance(function, (type, np.ufunc)) and getattr(function, "captures", True)
 
 
 class Recent:
     """A dict of recently used entries, in two generations.
 
-    A new generation begins when the present one holds half of the limit; entries that were not
-    asked for during a whole generation are dropped. So `get`, which looks at the present generation
-    only, is a plain dict's, and no look-up keeps records; `find` also takes an entry over from the
-    previous generation.
+    A new generation begins when the present one holds half of the limit; entries that were not used
+    during a whole generation are dropped. So `get`, which looks only at the present generation, is
+    a plain dict's, and no lookup keeps records; `find` also takes an entry over from the previous
+    generation.
 
     >>> squares = Recent(4)
     >>> for i in range(10):
@@ -252,7 +252,7 @@ class Recent:
         self.now.clear()
 
     def keys(self) -> list[Hashable]:
-        """Return the keys, those of the present generation last."""
+        """Return the keys, most recent generation last."""
         return [*self.before, *self.now]
 
     def __len__(self) -> int:
@@ -294,8 +294,8 @@ class Interned:
 
 
 def read_only(x: Any) -> np.ndarray:
-    """A NumPy value as a view that cannot be made writeable: it sees the memory through a
-    read-only memoryview, which asks the array that owns it for no more.
+    """A view of a NumPy value that cannot be made writeable: it goes through a read-only
+    memoryview, from which NumPy cannot obtain write access.
     """
     value = np.asarray(x)
     # Dtypes of other packages have no memoryview, but their bytes have.
@@ -319,7 +319,7 @@ def unzip2(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple, tuple]:
     >>> unzip2([(1, "a"), (2, "b")])
     ((1, 2), ('a', 'b'))
     """
-    # zip(*pairs) would give nothing for no pairs.
+    # zip(*pairs) would give no tuples at all for no pairs.
     firsts, seconds = [], []
     for a, b in pairs:
         firsts.append(a)
@@ -356,8 +356,8 @@ _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 def wrong_type(given: Any, wanted: str) -> TypeError:
     """The error about an argument of a public function that no function takes.
 
-    Its name is found where the library was called: `given`, or a sequence that has it, is an
-    argument of the outermost function of ours. Nobody has to hand the name down for that.
+    The name is found in the frame that called the library: `given`, or a sequence containing it, is
+    an argument of the outermost gpuarray function. So no caller has to pass the name down.
 
     >>> wrong_type("a", "an int")
     TypeError("expected an int, got 'a' of type str")
@@ -392,8 +392,8 @@ class Symbolic:
 
 
 def index(given: Any, wanted: str = "an int") -> int:
-    """Return an argument that is a whole number, as `operator.index` does; TypeError for others.
-    A symbolic length stays what it is.
+    """Return an integer argument, as `operator.index` does; TypeError for others. A symbolic length
+    is returned unchanged.
 
     >>> index(np.int8(3))
     3
@@ -403,7 +403,7 @@ def index(given: Any, wanted: str = "an int") -> int:
     except Exception as error:
         if isinstance(given, Symbolic):
             return given  # pyright: ignore[reportReturnType]  # computes as an int does
-        if type(error) is not TypeError:  # a traced value says itself what is wrong with it
+        if type(error) is not TypeError:  # a traced value raises its own error
             raise
     raise wrong_type(given, wanted)
 
@@ -453,7 +453,7 @@ def pair(given: Any, wanted: str = "a pair") -> tuple[Any, Any]:
 
 
 def known(given: Any, names: Container[Any]) -> bool:
-    """Whether an argument is one of the names there are; a list, which has no hash, is none.
+    """Whether an argument is one of the valid names; False for unhashable ones such as a list.
 
     >>> known("b", {"a": 1, "b": 2}), known(["b"], {"a": 1, "b": 2})
     (True, False)
@@ -491,7 +491,7 @@ def number(given: Any, wanted: str = "a number") -> float:
 
 
 def canonical_axis(axis: Any, ndim: int) -> int:
-    """Return an axis as 0 <= axis < ndim; negative ones count from the end.
+    """Return an axis in 0 <= axis < ndim; negative axes count from the end.
 
     Any other raises AxisError, which is a ValueError and an IndexError, as NumPy's is.
 
@@ -518,7 +518,7 @@ def canonical_axes(axes: Any, ndim: int) -> tuple[int, ...]:
     """
     if axes is None:
         return tuple(range(ndim))
-    # Arrays of one axis are numbers, those of several are sequences.
+    # Zero-dimensional arrays count as numbers, others as sequences.
     if not isinstance(axes, (tuple, list, range)) and not getattr(axes, "ndim", 0):
         return (canonical_axis(axes, ndim),)
     out = tuple(canonical_axis(a, ndim) for a in axes)
@@ -532,9 +532,9 @@ def function_of_text(text: str, filename: str, space: dict[str, Any]) -> Functio
     """Return the one function that a text defines, with `space` as its globals, which do not hold
     it.
 
-    The text is one made here, of generated names only. Programs for other shapes often have the
-    same one, which is compiled once; each function has a copy of the code for itself, because the
-    interpreter adapts code to the globals that it meets.
+    The text is generated here and contains only generated names. Programs for other shapes often
+    have the same text, which is compiled once; each function has its own copy of the code, because
+    the interpreter specialises code to the globals that it sees.
     """
     return FunctionType(_code_of(text, filename).replace(), space)
 

@@ -1,4 +1,4 @@
-"""The version of this library, and that of JAX whose names and behaviour it follows.
+"""The version of this library, and the version of JAX whose names and behaviour it follows.
 
 Floor 0.
 """

@@ -1,7 +1,7 @@
 """Settings of JAX that have no effect here, in groups that say why, with JAX 0.10.2's defaults.
 
-Floor 0. Programs written for JAX may set them: `config.update` warns that it has no effect, and
-what was set is read back. docs/differences.md has the same table, and a test compares them.
+Floor 0. Programs written for JAX may set them: `config.update` warns that they have no effect, and
+reading one returns what was set. docs/differences.md has the same table, and a test compares them.
 """
 
 from __future__ import annotations

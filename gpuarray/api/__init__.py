@@ -1,5 +1,6 @@
-"""What users call that is made with arrays: derivatives, checkpoints, callbacks, their own kernels.
+"""Public functions that are built on arrays: derivatives, checkpoints, callbacks, users' own
+kernels.
 
-Floor 6, above `functions`, `lax` and `numpy`. A module a concept; the public namespaces with JAX's
-names (`gpuarray.ref`, `gpuarray.debug`, ...) re-export what is here.
+Floor 6, above `functions`, `lax` and `numpy`. One module for each concept; the public namespaces
+with JAX's names (`gpuarray.ref`, `gpuarray.debug`, ...) re-export them.
 """

@@ -1,5 +1,5 @@
-"""Python functions called from inside programs: `pure_callback`, `io_callback`, and what
-`gpuarray.debug` makes of them.
+"""Python functions called from inside programs: `pure_callback`, `io_callback`, and the
+implementation of `gpuarray.debug`.
 
 Floor 6. In: a user's function, the shapes of its results, arguments. Out: its results as arrays, in
 every transformation. The function gets concrete arrays and may use all of the library.
@@ -48,7 +48,7 @@ class FlatCallback:
         self.callback_func = callback_func
         self.in_tree = in_tree
         self.kind = kind
-        self.out_tree = out_tree  # None where results are thrown away
+        self.out_tree = out_tree  # None if results are discarded
 
     @property
     def captures(self) -> bool:
@@ -85,13 +85,13 @@ class FlatCallback:
 
     def _checked(self, out: Any, avals: Sequence[ShapedArray]) -> list:
         """Results as buffers of the avals that were promised."""
-        # What the program was promised is what it will read: anything else is refused here, by
-        # the user's name for it.
+        # The program relies on the promised types, so anything else is refused here, naming the
+        # user's function.
         leaves, found = tree.flatten(out)
-        # A function without results returns None, whatever its empty structure is said to be.
+        # A function without results returns None, whatever empty structure was declared.
         if not leaves and not avals:
             return []
-        # The containers are those of result_shape_dtypes: a list is as good as a tuple.
+        # The containers are those of result_shape_dtypes: a list is accepted for a tuple.
         if len(leaves) != len(avals):
             raise ValueError(
                 f"{self.kind}: the callback returned a result of structure {found}, but "
@@ -101,10 +101,10 @@ class FlatCallback:
         return [self._buffer(x, a) for x, a in zip(leaves, avals, strict=True)]
 
     def _buffer(self, x: Any, aval: ShapedArray) -> Any:
-        # Extended dtypes are none of NumPy's: their elements go as they are stored.
+        # NumPy has no extended dtypes: their elements are passed in their stored form.
         if isinstance(x, Array) and isinstance(aval.dtype, dtypes.ExtendedDType):
             return np.array(x._buffer())  # pyright: ignore[reportAttributeAccessIssue]
-        value = np.array(x)  # a copy: the user may keep writing to what was returned
+        value = np.array(x)  # a copy: the user may keep writing to the returned array
         dtype = dtypes.canonicalize_dtype(value.dtype)
         # A Python number takes the promised dtype if it fits; arrays must have it.
         weak = isinstance(x, (bool, int, float, complex))
@@ -128,7 +128,7 @@ def _array(aval: ShapedArray, buffer: Any) -> ArrayImpl:
 
 
 def promised_avals(result_shape_dtypes: Any) -> tuple[Any, tuple[ShapedArray, ...]]:
-    """The structure and the avals that a `result_shape_dtypes` argument says."""
+    """The structure and the avals of a `result_shape_dtypes` argument."""
     leaves, spec = tree.flatten(result_shape_dtypes)
     avals = []
     for x in leaves:
@@ -152,7 +152,7 @@ def promised_avals(result_shape_dtypes: Any) -> tuple[Any, tuple[ShapedArray, ..
 def _checked_leaves(tree_of_args: Any) -> tuple[list, Any]:
     leaves, spec = tree.flatten(tree_of_args)
     for x in leaves:
-        aval_of(x)  # raises for what is no array
+        aval_of(x)  # raises for values that are not arrays
     return leaves, spec
 
 
@@ -165,7 +165,7 @@ def _placed(name: str, out: list, sharding: Any) -> list:
     if sharding is not None:  # an error even where there are no results
         # More than one device is refused.
         one_device(sharding, f"`sharding` argument of {name}")
-    # A program that is traced runs on devices of its own, and its values go on there.
+    # A traced program chooses its devices, and its values stay there.
     if unsafe_am_i_under_a_jit():
         return out
     return [placed(name, x, sharding) for x in out]
@@ -191,8 +191,8 @@ def pure_callback(
     sharding :
         The device of the results. Inside of jit they are where its other values are.
     vmap_method :
-        What vmap does: "sequential" calls it for every element; "expand_dims" calls it once, with a
-        new leading axis on every argument, of length 1 where it is the same for all;
+        How vmap calls it: "sequential" calls it for every element; "expand_dims" calls it once,
+        with a new leading axis on every argument, of length 1 if it is the same for all;
         "broadcast_all" the same with full length; None refuses.
 
     Examples
@@ -234,7 +234,8 @@ def io_callback(
     Parameters
     ----------
     result_shape_dtypes :
-        A pytree of things with `shape` and `dtype`, as the function returns them; None for nothing.
+        A pytree of objects with `shape` and `dtype`, as the function returns them; None for no
+        result.
     ordered :
         Whether to keep the order of all such calls across programs. Those of one program always run
         in its order.
@@ -258,7 +259,7 @@ def io_callback(
     return tree.unflatten(spec, _placed("io_callback", out, sharding))
 
 
-# ---- what gpuarray.debug is made of ----
+# ---- implementation of gpuarray.debug ----
 
 
 class _Mixed(FlatCallback):
@@ -296,7 +297,7 @@ def _split(args: tuple, kwargs: dict) -> tuple[list, tuple, Any]:
 
 
 def _only_options(name: str, args: tuple, kwargs: dict) -> None:
-    """Refuse what belongs into the second call: the first one takes options alone."""
+    """Refuse operands in the first call, which takes only options."""
     if args or kwargs:
         given = [repr(a) for a in args] + [f"{k}={v!r}" for k, v in kwargs.items()]
         raise TypeError(
@@ -364,7 +365,7 @@ class _Check(string.Formatter):
 
 
 class _Printer:
-    """Prints arguments in a format, with the print options of NumPy where it was called for.
+    """Prints arguments in a format, with NumPy's print options at the place of the call.
 
     The text is made when the values are known: later, and maybe in another thread.
     """

@@ -1,7 +1,7 @@
 """`checkpoint` (also `remat`): less memory for derivatives, at the price of computing twice.
 
 Floor 6. In: a function, and a policy that says which intermediate values to keep. Out: the same
-function, whose backward pass computes again what was not kept.
+function, whose backward pass recomputes the other values.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from gpuarray.transforms.passing import emptied
 from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
 from gpuarray.transforms.tracing import TracedFunction, stage, stage_aux
 
-#: What a policy may answer beside True and False.
+#: Answers of a policy besides True and False.
 Saveable = PolicyAnswer("Saveable", True)
 Recompute = PolicyAnswer("Recompute", False)
 
 
 class Offloadable(PolicyAnswer):
-    """Keep the value in the memory `dst`, such as "pinned_host"; it is brought back when read."""
+    """Keep the value in the memory `dst`, such as "pinned_host"; it is copied back when read."""
 
     def __init__(self, src: str, dst: str):
         if unknown := {src, dst}.difference(KINDS["cpu"]):
@@ -99,7 +99,7 @@ def save_anything_except_these_names(*names_not_to_save: str) -> Callable:
 
 
 def save_any_names_but_these(*names_not_to_save: str) -> Callable:
-    """Keep named values only, those of other names than these."""
+    """Keep values with names other than these; values without a name are recomputed."""
     names = frozenset(names_not_to_save)
 
     def policy(prim, *_, **params):
@@ -145,7 +145,7 @@ def save_and_offload_only_these_names(
 
 
 def save_from_both_policies(policy_1: Callable, policy_2: Callable) -> Callable:
-    """Keep what either policy keeps."""
+    """Keep values that either policy keeps."""
 
     def policy(prim, *avals, **params):
         return policy_1(prim, *avals, **params) or policy_2(prim, *avals, **params)
@@ -153,7 +153,7 @@ def save_from_both_policies(policy_1: Callable, policy_2: Callable) -> Callable:
     return policy
 
 
-# JAX's names; two of them have an older one beside.
+# JAX's names; two of them also have an older one.
 checkpoint_policies = SimpleNamespace(
     everything_saveable=everything_saveable,
     nothing_saveable=nothing_saveable,
@@ -208,7 +208,7 @@ class _Staged(NamedTuple):
 
 
 def _once(programs: cache.Cache, key: tuple, make: Callable[[], _Staged]) -> _Staged:
-    """`make()`, or what it made when the function was called alike before."""
+    """`make()`, or its earlier result for the same key."""
     try:
         found = programs.find(key)
     except TypeError:  # a static argument without a hash
@@ -287,8 +287,8 @@ def checkpoint(
 
         # Run once without mutable references; `threading` calls again with those that were touched.
         def attempt(refs: list[Ref]) -> Any:
-            # Values of references are arguments like the others, and the new ones come before the
-            # result.
+            # Values of references are arguments like the others, and their new values come before
+            # the result.
             leaves, in_spec = tree.flatten((dynamic, named, values_of(refs)))
 
             def flat(*values):
@@ -297,7 +297,7 @@ def checkpoint(
                 whole = [a if i in fixed else next(rest) for i, a in enumerate(args)]
                 result = threaded(fun, refs)(held, *whole, **by_name, **constants)
                 out, out_spec = tree.flatten(result)
-                # Raises for what is no array.
+                # Raises for values that are not arrays.
                 for x in out:
                     aval_of(x)
                 return out, out_spec
@@ -374,11 +374,11 @@ def saved_residuals(f: Callable, *args, **kwargs) -> list[tuple[ShapedArray, str
         given, named = tree.unflatten(in_spec, values)
         return tree.flatten(f(*given, **named))[0]
 
-    # Nothing runs: the answer is in the Graph of the derivative, split as a backward pass
-    # splits it.
+    # Nothing runs: the Graph of the derivative contains the answer, split as for a backward pass.
     graph = stage(flat, [aval_of(x) for x in leaves], TracedFunction(f, "print_saved_residuals"))
     nonzero = tuple(is_inexact(v.aval) for v in graph.invars)
-    # Primals are known in the forward pass, tangents come later: what crosses is what is kept.
+    # Primals are known in the forward pass, tangents come later: values that cross are the kept
+    # ones.
     unknown = [False] * len(nonzero) + [True] * sum(nonzero)
     split = split_graph(jvp_graph(graph, nonzero).graph, unknown)
     known = split.known

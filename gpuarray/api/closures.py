@@ -37,7 +37,7 @@ def closure_convert(fun: Callable, *example_args) -> tuple[Callable, list]:
     >>> ga.grad(g)(3.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    # Trace with the examples' types: what the graph holds as constants is what was closed over.
+    # Trace with the examples' types: constants of the graph are the values closed over.
     leaves, in_spec = tree.flatten(example_args)
     flat = lambda *values: tree.flatten(fun(*tree.unflatten(in_spec, values)))
     avals = [aval_of(x) for x in leaves]

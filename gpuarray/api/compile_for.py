@@ -20,7 +20,7 @@ from gpuarray.util import Struct
 
 
 class CompiledFor(Struct):
-    """What `compile_for` did.
+    """The result of `compile_for`.
 
     Attributes
     ----------
@@ -42,12 +42,13 @@ class CompiledFor(Struct):
 def compile_for(fun: Callable, *args: Any, arch: str = "sm_90", **kwargs: Any) -> CompiledFor:
     """Compile a function for a GPU of architecture `arch`, and keep the machine code on disk.
 
-    Neither a GPU nor a driver is needed, but NVRTC (the wheel `nvidia-cuda-nvrtc`): so an image of
-    a container is built that compiles nothing when it starts. Set `GPUARRAY_CACHE_DIR` to a folder
-    of the image, for the build and for the program, and install the same NVRTC in both: its version
-    is a part of what code is found by. The folder has to belong to the user who runs the program.
+    Neither a GPU nor a driver is needed, but NVRTC is (the wheel `nvidia-cuda-nvrtc`). So a
+    container image can be built that compiles nothing when it starts: set `GPUARRAY_CACHE_DIR` to a
+    folder of the image, for the build and for the program, and install the same NVRTC in both,
+    since its version is part of the cache key. The folder has to belong to the user who runs the
+    program.
 
-    What a process runs outside `fun` (operations that are not in it) is compiled as always.
+    Operations that a process runs outside `fun` are compiled as usual.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """`cuda_op`: a CUDA kernel written as text, used like any other operation.
 
-Floor 6. In: the text, what comes out of it, and how many threads run it. Out: a function of arrays
-that works inside `jit`, and under `grad` and `vmap` if rules are given. It runs on a GPU; on
-the simulator, which checks its accesses; and on the CPU where there is a NumPy function beside it.
+Floor 6. In: the text, the types of its results, and how many threads run it. Out: a function of
+arrays that works inside `jit`, and under `grad` and `vmap` if rules are given. It runs on a GPU; on
+the simulator, which checks its accesses; and on the CPU if a NumPy function is given too.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def cuda_op(
         for each input, then one for each result, all contiguous. Numbers given by keyword are
         macros in it, and so are sizes: IN0_SIZE, IN0_DIM1, OUT0_SIZE and so on.
     out :
-        What comes out: something with `shape` and `dtype`, a tuple of such, or a function of the
-        inputs' (and the keywords) that returns it.
+        The type of the result: an object with `shape` and `dtype`, a tuple of them, or a function
+        of the inputs' (and the keywords) that returns it.
     grid :
         How many blocks: a number, or a function as `out`; by default a thread for each element of
         the first result.
     numpy :
-        The same as a function of NumPy arrays: what runs on the CPU, and what tests compare with.
+        The same as a function of NumPy arrays: it runs on the CPU, and tests compare with it.
     vjp :
         Cotangents of the inputs: vjp(inputs, results, cotangents, **keywords), None for integers.
     vmap :
@@ -134,7 +134,7 @@ class _Op:
             batch=self._batch,
         )
         self.prim = prim
-        # Without a rule a derivative is an error, which names the operation.
+        # Without a rule a derivative raises an error that names the operation.
         self.call = prim.bind if vjp is None else _with_vjp(prim, vjp)
 
     def __call__(self, *args: Any, **numbers: Any) -> Any:
@@ -148,7 +148,7 @@ class _Op:
                 )
         leaves = [asarray(x) for x in args]
         results = self.call(*leaves, **numbers)
-        # One result for one type, a tuple for a tuple: as `out` says it.
+        # One result if `out` is one type, a tuple if it is a tuple.
         given = self._given([x.aval for x in leaves], numbers)
         return tuple(results) if isinstance(given, (tuple, list)) else results[0]
 
@@ -190,7 +190,7 @@ class _Op:
                 )
             given = function(*map(read_only, buffers), **numbers)
             listed = list(given) if isinstance(given, (tuple, list)) else [given]
-            found = [np.array(x) for x in listed]  # the user may keep what was returned
+            found = [np.array(x) for x in listed]  # the user may keep the returned array
             if [x.shape for x in found] != [a.shape for a in outs]:
                 raise ValueError(
                     f"the NumPy function of cuda_op {self.__name__!r} returned shapes "

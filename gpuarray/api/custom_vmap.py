@@ -79,7 +79,8 @@ class custom_vmap:
                 aval_of(x)
             return out, out_spec
 
-        # The function is traced at once: the primitive needs a Graph for derivatives and for jit.
+        # The function is traced immediately: the primitive needs a Graph for derivatives and for
+        # jit.
         info = TracedFunction(self.fun, "custom_vmap")
         graph, out_spec = stage_aux(flat, [aval_of(x) for x in leaves], info)
         graph, consts = lifted(graph)
@@ -101,13 +102,13 @@ class custom_vmap:
         assert vmap_rule is not None
 
         def rule(size: int, batched: Sequence[bool], values: Sequence) -> tuple[list, list]:
-            # The rule says nothing of values that it does not get.
+            # The rule's answer does not cover values that are not passed to it.
             if any(batched[:count]):
                 raise ValueError(
                     f"the custom_vmap function {_name(self.fun)} closes over a value that is "
                     "mapped: its rule knows of its arguments only, so make it one of them"
                 )
-            # The first values are what the function closed over.
+            # The first values are those the function closed over.
             args = tree.unflatten(in_spec, values[count:])
             in_batched = list(tree.unflatten(in_spec, batched[count:]))
             pair = vmap_rule(size, in_batched, *args)
@@ -116,7 +117,7 @@ class custom_vmap:
                     f"the custom vmap rule ({_name(vmap_rule)}) must return a pair (output, "
                     f"out_batched), got {pair}"
                 )
-            # One bool may stand for a whole part of the output.
+            # One bool may apply to a whole subtree of the output.
             try:
                 flags = tree.prefix_broadcast(pair[1], pair[0], name="out_batched")
             except ValueError:

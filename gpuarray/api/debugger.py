@@ -22,12 +22,12 @@ from gpuarray.core.trace import Tracer
 from gpuarray.pytree import tree
 from gpuarray.sites import is_inside
 
-# Programs such as pytest: what starts a user's program is not part of it.
+# Programs such as pytest: code that starts a user's program is not part of it.
 _COMMANDS = os.path.join(sys.base_prefix, "bin") + os.sep
 
 
 class Frame(NamedTuple):
-    """One frame of the user's: where it is, and what its names mean."""
+    """One frame of the user's program: its location, and the values of its names."""
 
     filename: str
     line: int
@@ -36,7 +36,9 @@ class Frame(NamedTuple):
     globals: dict[str, Any]
 
     def source(self, context: int = 0) -> list[str]:
-        """The lines around the current one, which is marked; one line where none is known."""
+        """The lines around the current one, which is marked; one line if the source is not
+        available.
+        """
         lines = linecache.getlines(self.filename)
         if not lines:
             return ["    <no source>"]
@@ -199,9 +201,9 @@ def breakpoint(
     # Taken while the function is traced: when the program runs, these frames are gone.
     frames = _frames(inspect.currentframe(), filter_frames)[:most]
     leaves, rebuild = _flat([frame.names for frame in frames])
-    # Arrays are shown as they are when somebody asks: one that cannot be computed stops nothing.
-    # Only traced values go through the callback; all else is as it was when the breakpoint was
-    # traced.
+    # Arrays are shown with their value at the time of the request; one that cannot be computed does
+    # not stop the debugger. Only traced values go through the callback; everything else has its
+    # value from when the breakpoint was traced.
     numbers = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]
 
     def stop(*values: Any) -> None:

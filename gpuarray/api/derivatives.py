@@ -1,7 +1,7 @@
 """Helpers shared by the derivative transformations: flat functions, checks, tangents as arrays.
 
 Floor 6. In: functions of pytrees, and their arguments. Out: functions of leaves, and errors that
-say what was given.
+show the wrong argument.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class FlatFunction:
                     f"{type(result).__name__}"
                 )
             result, aux = result
-            # Only the derivative being taken ends here: those of traces around go on.
-            # `aux` is beside the result: it carries no derivative out of this one.
+            # Only the current derivative ends here: those of enclosing traces continue. `aux` is a
+            # side result: this derivative does not pass through it.
             trace: Any = traces.state.trace
             self.aux = tree.tree_map(trace.primal_of, aux)
         out, self.out_spec = tree.flatten(result)
         for x in out:
-            aval_of(x)  # raises for what is no array
+            aval_of(x)  # raises for values that are not arrays
         return out
 
     def result(self, leaves: Sequence[Any]) -> Any:
@@ -86,7 +86,7 @@ def check_tangent(
     Parameters
     ----------
     what, error :
-        What is wrong otherwise, for the message, and the type of the error.
+        What is expected, for the message, and the type of the error.
     """
     want, given = tangent_aval(aval_of(primal)), aval_of_tangent(tangent)
     if want.dtype != given.dtype:
@@ -101,10 +101,10 @@ def check_tangent(
             f"{called} different primal and tangent shapes; got primal shape "
             f"{want.shape} and tangent shape {given.shape}"
         )
-    # The tangent of an integer is nothing: it needs no values.
+    # The tangent of an integer is a float0: it needs no values.
     if want.dtype == dtypes.float0:
         return Zero(want)
-    # Along Explicit axes a tangent lies as its primal does.
+    # Along Explicit axes a tangent is sharded like its primal.
     return tangent if cuts_of(want.layout) is cuts_of(given.layout) else as_typed(tangent, want)
 
 
@@ -116,7 +116,7 @@ def check_varies_alike(
     what: str,
     error: type[Exception],
 ) -> None:
-    """Refuse what a linear function was not made for: a value that varies along more mesh axes."""
+    """Refuse a value that varies along more mesh axes than the linear function was made for."""
     if more := sorted(given.vma - primal.vma, key=str):
         names = f"({', '.join(map(repr, more))}{',' * (len(more) == 1)})"
         raise error(
@@ -137,7 +137,7 @@ def aval_of_tangent(x: Any) -> ShapedArray:
 def real_array(x: Any, primal: ShapedArray | None = None) -> Any:
     """A (co)tangent as an array: symbolic zeros and scalars of rules made real.
 
-    It varies between the devices of a `shard_map` wherever `primal`, what it belongs to, may.
+    It varies between the devices of a `shard_map` wherever `primal` may vary.
     """
     aval = x.aval if is_zero(x) else primal
     x = instantiate(x)
@@ -156,7 +156,7 @@ def like_its_primal(ct: Any, primal: ShapedArray) -> Any:
 
 
 def argnums_of(argnums: int | Sequence[int], count: int, error: type[Exception]) -> tuple[int, ...]:
-    # One number gives a bare derivative, a sequence a tuple of them; the checks are the same.
+    # One number gives a single derivative, a sequence a tuple of them; the checks are the same.
     single = indices(argnums, "argnums")
     for n in single:
         if not -count <= n < count:
@@ -165,7 +165,7 @@ def argnums_of(argnums: int | Sequence[int], count: int, error: type[Exception])
                 f"positional arguments to be passed by the caller, but got only {count} positional "
                 "arguments."
             )
-    # Counted from the end, they mean what they would in a list.
+    # Negative numbers count from the end, as in a list.
     return tuple(n % count for n in single)
 
 
@@ -225,7 +225,9 @@ def check_output(aval: ShapedArray, what: str, holomorphic: bool) -> None:
 
 
 class LikePartial(functools.partial):
-    """A partial that equals another one of equal arguments, so that `jit` finds what it traced."""
+    """A partial that compares equal to another with equal arguments, so that `jit` reuses its
+    trace.
+    """
 
     __slots__ = ()
 

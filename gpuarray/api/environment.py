@@ -1,4 +1,4 @@
-"""What a report of a bug should say of the machine and its settings.
+"""The facts about the machine and its settings that a bug report needs.
 
 Floor 6. In: nothing. Out: lines of text.
 """
@@ -18,7 +18,7 @@ from gpuarray.version import JAX_VERSION
 
 
 def print_environment_info(return_string: bool = False) -> str | None:
-    """Print versions, devices and the environment's settings; `python -m gpuarray` says more.
+    """Print versions, devices and environment settings; `python -m gpuarray` prints more.
 
     With `return_string` return the text instead.
 

@@ -52,29 +52,30 @@ def explain(
     mesh: Mesh | AbstractMesh | None = None,
     network: Network | str | None = None,
 ) -> Callable[..., Explanation]:
-    """A function of the same arguments that says how `fun` is fused: kernels, bytes, user lines.
+    """Return a function that reports how `fun` is fused: kernels, bytes, user lines.
 
-    Arguments may be arrays or ShapeDtypeStructs: nothing is computed. Without `jit` the same
-    operations make the same kernels if they are recorded together.
+    It takes the arguments of `fun`, as arrays or ShapeDtypeStructs; nothing is computed. Without
+    `jit` the same operations make the same kernels if they are recorded together.
 
     With `platform="cuda"` each kernel has its `source`, `grid`, `block` and `roofline_seconds` on a
-    GPU of architecture `arch`, and `registers` and `spills` where NVRTC is here; no GPU is needed.
-    What runs on the host even then says why: its fact `on the host`. Steps in which devices send
-    values to each other have the facts `axes`, `devices`, `bytes a device` and `why`.
-    `intermediates` says of values between kernels whether they are stored or computed where they
-    are read, and why.
+    GPU of architecture `arch`, and `registers` and `spills` if NVRTC is installed; no GPU is
+    needed. Steps that run on the host even then give the reason as the fact `on the host`. Steps in
+    which devices send values to each other have the facts `axes`, `devices`, `bytes a device` and
+    `why`. `intermediates` tells for each value between kernels whether it is stored or recomputed
+    at its uses, and why.
 
     With `platform="native"`, or on a CPU while the setting `native` is on, the steps are those of
-    native code: the fact `call` says which of them are one call of a compiled function, or that
+    native code: the fact `call` tells which of them share one call of a compiled function, or that
     NumPy runs one, and `why`; a loop has the steps of its `body`; `source` is the C++ of a step. No
     compiler is needed.
 
-    With `mesh`, the program is partitioned for devices that need not be here: arguments are
-    ShapeDtypeStructs with shardings over it, or lie whole on every device. With `network` (a
+    With `mesh`, the program is partitioned for devices that need not exist: arguments are
+    ShapeDtypeStructs with shardings over it, or are replicated. With `network` (a
     `gpuarray.compiler.partition.network.Network`, or its name there), exchanges have the facts
-    `predicted`, their time, and `by`, in which way; and the text says what costs most. Among GPUs
-    they run beside other steps: `uncovered` is the time in which devices wait for an exchange, if
-    each step is as quick as the memory and the arithmetic of a GPU of architecture `arch` allow.
+    `predicted`, their time, and `by`, the algorithm; and the text shows the largest costs. Among
+    GPUs they overlap with other steps: `uncovered` is the time in which devices wait for an
+    exchange, if each step is as fast as the memory and the arithmetic of a GPU of architecture
+    `arch` allow.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> def mse(a, b):
@@ -123,7 +124,7 @@ def explain(
             facts, reason = device_facts(plan, arch, compile), host_reason
             cost = Costs(plan, lowered._given_away).of
         if exchanges is not None and known is not None:
-            # Among GPUs work goes on while values are sent.
+            # GPUs compute while values are being sent.
             if platform == "cuda" or exchanges.grid.devices[0].platform == "gpu":
                 machine, plan = machine_of(arch), plan.overlapped
                 exchanges.cover(plan, lambda s: cost(s).seconds(step_work(s), machine))
@@ -170,7 +171,9 @@ def _stand_in(mesh: Mesh | AbstractMesh) -> Mesh:
 
 
 def _spec(grid: Grid, sharding: Any, ndim: int) -> Any:
-    """Return how a sharding over a mesh of these axes cuts a value; None where it does not say."""
+    """Return the PartitionSpec of a sharding over a mesh of these axes; None if it cannot be
+    written as one.
+    """
     if not isinstance(sharding, NamedSharding):
         return None
     mesh, main = sharding.mesh, grid.main
@@ -183,7 +186,9 @@ def _spec(grid: Grid, sharding: Any, ndim: int) -> Any:
 
 
 def _on_stand_ins(x: Any, mesh: Mesh) -> Any:
-    """Return an argument that says how it lies over a mesh without devices, with the stand-in's."""
+    """Return an argument with a sharding over a mesh without devices, moved to the stand-in
+    devices.
+    """
     sharding = x.sharding if isinstance(x, ShapeDtypeStruct) else None
     if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh):
         _spec(Grid([mesh]), sharding, x.ndim)

@@ -1,4 +1,4 @@
-"""The forward and the backward pass of a function, each a function that is compiled once.
+"""The forward and backward pass of a function as two separate functions, each compiled once.
 
 Floor 6. In: a function, and which of its arguments to differentiate. Out: `fwd`, which returns the
 result and a pullback, and `bwd`, which takes that pullback and cotangents of the result.
@@ -16,8 +16,8 @@ from gpuarray.functions.jit import jit
 def fwd_and_bwd(
     fun: Callable, argnums: int | Sequence[int], has_aux: bool = False, jitted: bool = True
 ) -> tuple[Callable, Callable]:
-    """Two functions: `fwd(*args)` gives the result of `fun` and what the way back needs of it;
-    `bwd(that, cotangents)` gives the cotangents of the arguments `argnums`.
+    """Two functions: `fwd(*args)` returns the result of `fun` and the residuals; `bwd(residuals,
+    cotangents)` returns the cotangents of the arguments `argnums`.
 
     A jitted `vjp` inside a loop is compiled anew for each pullback; these are compiled once.
 

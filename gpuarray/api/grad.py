@@ -50,8 +50,8 @@ def _check_scalar(x: Any, what: str, holomorphic: bool) -> None:
 def _one_like(value: Any) -> Any:
     """Return the cotangent 1 of a number."""
     one = constant(value, 1)
-    # Its type names the axes of an Explicit mesh, and nothing else tells their devices where no
-    # mesh is in context.
+    # Its type names the axes of an Explicit mesh; without a mesh in context nothing else determines
+    # their devices.
     if isinstance(value, ArrayImpl) and value.aval.layout is None:
         sharding = value.sharding
         if isinstance(sharding, NamedSharding) and sharding.mesh.explicit_axes:

@@ -2,8 +2,8 @@
 
 Floor 6. In: the address of a handler, `XLA_FFI_Error* f(XLA_FFI_CallFrame*)`, the arrays that it
 reads and writes, and attributes. Out: nothing, or the error that the handler made. The structures
-are laid out as the interface's C header says (version 0.3). A handler that needs memory or threads
-asks for them through a table of functions, which is made here once.
+have the layout of the interface's C header (version 0.3). A handler that needs memory or threads
+requests them through a table of functions, which is made here once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ VERSION = (0, 3)
 
 # ---- structures ----
 
-# Each begins with its size and a list of extensions, of which a call needs none.
+# Each begins with its size and a list of extensions, which is empty for a call.
 _HEAD = [("struct_size", c_size_t), ("extension", c_void_p)]
 
 
@@ -194,7 +194,7 @@ def _buffers(arrays: Sequence[tuple[np.ndarray, tuple[int, ...]]], keep: list) -
     )
 
 
-# ---- what handlers may ask for ----
+# ---- the table of functions for handlers ----
 
 _numbers = itertools.count(1)
 _errors: dict[int, tuple[int, bytes]] = {}
@@ -208,7 +208,7 @@ class _TypeInfo(Structure):
 
 
 class Instance:
-    """A handler in one place of a program, with what its stages keep for one another.
+    """A handler at one place of a program, with the state that its stages share.
 
     `stages` has the address of a function for each stage that there is.
     """
@@ -228,7 +228,7 @@ _instances: weakref.WeakValueDictionary[int, Instance] = weakref.WeakValueDictio
 
 
 def _delete(states: dict[int, tuple[int, int]], stages: Sequence[int] = range(len(STAGES))) -> None:
-    """End what stages kept, by the deleters of its types."""
+    """Delete the stages' states with the deleters of their types."""
     for stage in stages:
         kind, address = states.pop(stage, (0, 0))
         if deleter := _deleters.get(kind):
@@ -236,7 +236,7 @@ def _delete(states: dict[int, tuple[int, int]], stages: Sequence[int] = range(le
 
 
 def register_type(name: bytes, type_id: Any, info: int | None) -> int | None:
-    """Give a type of state its number, which is written to `type_id`; return an error or None."""
+    """Assign a number to a state type and write it to `type_id`; return an error or None."""
     known = _type_ids.setdefault(name, type_id[0] or len(_type_ids) + 1)
     if type_id[0] not in (0, known):
         return _error(_CODES.index("INVALID_ARGUMENT"), b"this type has another number already")
@@ -247,7 +247,7 @@ def register_type(name: bytes, type_id: Any, info: int | None) -> int | None:
 
 
 class _Future:
-    """What a handler that returns early promises."""
+    """The future that a handler returns when it finishes asynchronously."""
 
     def __init__(self):
         self.done, self.error = threading.Event(), 0
@@ -436,7 +436,7 @@ def _catching() -> Any:
 
 
 def _run(address: int, frame: _Frame) -> None:
-    """Call a function of a handler: an error of its own, or an exception, is raised."""
+    """Call a handler's function; raise its error, or the exception it threw."""
     catching = _catching()
     if catching is None:
         error = _HANDLER(address)(ctypes.addressof(frame))
@@ -473,9 +473,9 @@ def call(
     attributes: Sequence[tuple[str, tuple]],
 ) -> None:
     """Run a handler. Operands and results are pairs of memory and a shape."""
-    keep: list[Any] = []  # what the frame points at
+    keep: list[Any] = []  # the objects that the frame points to
     stages = instance.stages
-    # Stages keep what they made for one another in the instance: one call after another.
+    # Stages share state in the instance, so calls are serialised.
     with instance.lock if len(stages) > 1 else contextlib.nullcontext():
         for number, stage in enumerate(STAGES[:-1]):
             if stage in stages and not (number == 0 and instance.begun):

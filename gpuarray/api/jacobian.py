@@ -41,11 +41,11 @@ def _basis(leaves: Sequence[Any]) -> tuple[list[Any], int]:
     total = sum(a.size for a in avals)
     out, start = [], 0
     for a in avals:
-        # Rows of an identity matrix: the diagonal lies where this leaf's elements begin.
+        # Rows of an identity matrix: the diagonal starts at this leaf's first element.
         block = as_type(eye(total, a.size, -start, dtype=a.dtype), a.dtype, a.weak_type)
         block = block.reshape((total, *a.shape))
         if a.layout is not None and a.layout.cuts is not None:
-            # Each unit vector lies as the leaf does.
+            # Each unit vector has the layout of the leaf.
             block = as_typed(block, aval_of(block).update(layout=a.layout.with_axis()))
         out.append(varying_along(block, a.vma))
         start += a.size
@@ -85,8 +85,7 @@ def _jacobian_fun(
             return fun(*full, **kwargs)
 
         jac, aux = run(partial, chosen)
-        # A row has a block for each chosen argument; of one that was given as a number it is that
-        # block.
+        # A row has a block for each chosen argument; if argnums is one number, a row is that block.
         if isinstance(argnums, (int, np.integer)):
             jac = tree.tree_map(lambda row: row[0], jac, is_leaf=lambda x: isinstance(x, _Row))
         else:
@@ -123,7 +122,7 @@ def jacfwd(
         def push(*tangents):
             # One directional derivative; vmap below makes it one for each unit vector.
             out, out_tangents = jvp_flat(flat, flat.leaves, tangents)
-            # An integer does not change: zeros of its own dtype.
+            # Integer arguments have no derivative: zeros of their own dtype.
             columns = [
                 instantiate(t) if is_inexact(aval_of(x)) else zeros(aval_of(x))
                 for x, t in zip(out, out_tangents, strict=True)
@@ -133,7 +132,7 @@ def jacfwd(
 
         # All columns at once. The function is traced once, however many there are.
         found, dims, aux_spec = batch_aux(push, BatchAxis(total), basis, [0] * len(basis))
-        # The columns, and then what was beside the result.
+        # The columns, followed by the auxiliary results.
         count = flat.out_spec.num_leaves
         columns = [
             matched(c, d, aval_of(c).ndim - (d is not None), total)
@@ -143,7 +142,7 @@ def jacfwd(
             _Row(tree.unflatten(flat.in_spec, _unstacked(c, c.ndim - 1, flat.leaves)))
             for c in columns
         ]
-        # No tangent enters what is beside the result: it is the same for all of them.
+        # No tangent enters the auxiliary results: they are the same for all columns.
         aux = [
             x if d is None else x[(slice(None),) * d + (0,)]
             for x, d in zip(found[count:], dims[count:], strict=True)

@@ -61,7 +61,7 @@ def jvp(
     ]
     # Primals and tangents go through the function side by side.
     out, out_tangents = jvp_flat(flat, flat.leaves, checked)
-    given = {id(t) for t in checked}  # a tangent that is passed on stays what the caller gave
+    given = {id(t) for t in checked}  # a tangent that is returned unchanged keeps its identity
     real = [t if id(t) in given and not is_zero(t) else real_array(t) for t in out_tangents]
     result = flat.result(out), flat.result(real)
     return (*result, flat.aux) if has_aux else result
@@ -80,7 +80,7 @@ def linearize(fun: Callable, *primals, has_aux: bool = False) -> tuple[Any, ...]
     flat = FlatFunction(fun, primals, has_aux=has_aux)
     # One run of the function records the tangents as a linear graph; `f_jvp` only evaluates it.
     lin = linearize_flat(flat, flat.leaves)
-    # What no result depends on is neither kept nor run.
+    # Remove equations that no result depends on.
     graph = without_dead(lin.graph)
     # The values it keeps are the leaves of a pytree, and the rest is alike for equal programs.
     consts = graph.consts
@@ -99,7 +99,7 @@ def linearize(fun: Callable, *primals, has_aux: bool = False) -> tuple[Any, ...]
 
 
 class _LinearMap(NamedTuple):
-    """What inputs and outputs of a linearized function are, beside the linear Graph."""
+    """The types of inputs and outputs of a linearized function, with its linear Graph."""
 
     in_linear: tuple[bool, ...]
     out_linear: tuple[bool, ...]

@@ -39,13 +39,13 @@ def make_mesh(
             f"Number of devices {len(found)} must be >= the product of mesh_shape {shape}. On a "
             f"CPU, set GPUARRAY_NUM_CPU_DEVICES={count} before the start to have as many."
         )
-    # Not Auto as for `Mesh`: that is what JAX does.
+    # Not Auto as for `Mesh`: JAX has the same difference.
     types = (AxisType.Explicit,) * len(shape) if axis_types is None else axis_types
     return Mesh(grid(shape, found[:count]), axis_names, types)
 
 
 def given(devices: Any) -> list[Device]:
-    """Return the devices that a function was given, checked; all there are where none were."""
+    """Return the devices passed to a function, checked; all available ones by default."""
     if devices is None:
         return list(_devices())
     wanted = "a sequence of devices, such as devices()"
@@ -57,7 +57,7 @@ def given(devices: Any) -> list[Device]:
 
 
 def grid(shape: tuple[int, ...], devices: Sequence[Device]) -> np.ndarray:
-    """Return devices as an array; GPUs in the order of their numbers, others as they are given."""
+    """Return devices as an array; GPUs in the order of their numbers, others in the given order."""
     found = np.empty(len(devices), dtype=object)
     by_number = devices and devices[-1].platform == "gpu"
     found[:] = sorted(devices, key=lambda d: d.id) if by_number else devices

@@ -1,7 +1,7 @@
 """`pmap`: map a function over an axis of its arguments, one element on each device.
 
-Floor 6. In: a function, and which axes of its arguments are spread. Out: the function of all at
-once. It is `jit` of `shard_map` over a mesh of one axis, whose pieces have that axis taken off.
+Floor 6. In: a function, and the axes of its arguments to map. Out: the function of the whole
+arrays. It is `jit` of `shard_map` over a mesh of one axis, with that axis removed from the pieces.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gpuarray.util import Recent, elements, wrong_type
 
 
 class _Unnamed:
-    """The name of the axis where the user gives none: equal to no other name."""
+    """The axis name if the user gives none: equal to no other name."""
 
     def __init__(self, fun: Callable):
         self.fun = fun
@@ -57,7 +57,7 @@ def pmap(
     axis_size: int | None = None,
     donate_argnums: int | Sequence[int] = (),
 ) -> Any:
-    """Map `fun` over an axis of its arguments, with each element on a device of its own.
+    """Map `fun` over an axis of its arguments, with each element on a separate device.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def pmap(
     def trace(*args, **kwargs):
         """Trace without running."""
         jitted, leaves = mapping.call(args, kwargs)
-        # Static arguments have no leaves, so names and structure are those of the others.
+        # Static arguments have no leaves, so names and structure cover only the others.
         fixed = frozenset(n % len(args) for n in statics)
         dynamic = tuple(x for i, x in enumerate(args) if i not in fixed)
         names = leaf_names(signature_of(fun), dynamic, kwargs, fixed)
@@ -164,7 +164,7 @@ class _Mapping:
         self.devices = None if devices is None else list(devices)
         self.backend, self.axis_size = backend, axis_size
         self.jitted: Recent = Recent(64)
-        #: By the types and places of arguments that a jitted function takes as they are.
+        #: By the types and places of arguments that a jitted function takes unchanged.
         self.direct: Recent = Recent(64)
 
     def clear(self) -> None:
@@ -172,7 +172,7 @@ class _Mapping:
         self.direct.clear()
 
     def known(self, args: tuple, kwargs: dict) -> Any:
-        """Return the jitted function for arrays where one like them was called; else None."""
+        """Return the jitted function if it was called with similar arrays before; else None."""
         if kwargs or not traces.is_base():
             return None
         around = contexts.abstract
@@ -238,7 +238,8 @@ class _Mapping:
             )
         if traces.is_base():
             there = [_on_mesh(x, mesh, d) for x, d in zip(leaves, axes, strict=True)]
-            # Arrays by position that stayed what they are: the next call need not ask all this.
+            # Positional arrays that are the same objects as in the previous call: the next call can
+            # skip these checks.
             same = all(x is y for x, y in zip(there, args, strict=False))
             plain = same and not kwargs and all(type(x) is ArrayImpl for x in args)
             if plain and not numbers and runtime_devices.process_count() == 1:
@@ -257,7 +258,7 @@ class _Mapping:
     def _mesh(self, size: int) -> Mesh:
         """Return the mesh of the first devices, one for each element."""
         every = runtime_devices.devices(self.backend) if self.devices is None else self.devices
-        # The first ones of each process, which has as many elements of the whole.
+        # The first devices of each process, which has an equal share of the elements.
         taken: Counter = Counter()
         devices = []
         for device in every:
@@ -282,7 +283,7 @@ class _Mapping:
         """Return the function of the leaves of all elements."""
 
         def on_all(*leaves: Any) -> Any:
-            # The function of one device: its pieces have the axis with length 1.
+            # The function of one device: in its pieces the mapped axis has length 1.
             def on_one(*pieces: Any) -> tuple[list, Any]:
                 values = [
                     x if d is None else _without_axis(x, d)
@@ -313,7 +314,7 @@ class _Mapping:
             full = tree.unflatten(spec, results)
             found = tree.prefix_broadcast(axes, full, lambda x: x is None, "pmap out_axes")
         for x, d in zip(results, found, strict=True):
-            # What comes out has one axis more than what a device makes.
+            # Results have one axis more than one device's result.
             rank = aval_of(x).ndim + 1
             if d is not None and not -rank <= d < rank:
                 raise ValueError(f"pmap out_axes {d} is out of bounds for an output of rank {rank}")
@@ -338,9 +339,9 @@ def _here(x: Any) -> Any:
 
 
 def _on_mesh(x: Any, mesh: Mesh, axis: int | None) -> Any:
-    """Return an argument that lies over other devices, or in another order, on those of a mesh."""
-    # Four cases: over processes already; this process's share of a whole; fine as it is; on
-    # other devices.
+    """Move an argument that is on other devices, or in another order, to those of the mesh."""
+    # Four cases: over processes already; this process's share of a whole; no move needed; on other
+    # devices.
     place = x._place if type(x) is ArrayImpl else None
     if place is not None and place.spans:
         return x

@@ -1,4 +1,4 @@
-"""`profile`: how long each step of a function takes, beside the time its bytes need.
+"""`profile`: how long each step of a function takes, compared with the time its bytes need.
 
 Floor 6. In: a Python function and its arguments. Out: a Profile, which is printed as a table.
 """
@@ -41,13 +41,13 @@ class StepTime(Struct):
     depth :
         How many loops and branches it is in, whose times hold its own.
     calls :
-        How often it runs in one call of the function, on all devices.
+        The number of runs in one call of the function, on all devices.
     seconds :
         The time of all of them together, the median of the calls.
     nbytes :
         Bytes that they read and write, as `explain` has them; None where that is not known.
     share :
-        The time in which a plain copy moves so many bytes, of the time that the step takes.
+        The time in which a plain copy moves this many bytes, as a fraction of the step's time.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Profile(Struct):
     seconds :
         A whole call, the median of `calls`.
     between :
-        What of a call no step takes: the host's part, or waiting.
+        The part of a call outside steps: the host's work, or waiting.
     bandwidth :
         Bytes a second, read and written, of a large copy on this device.
     """
@@ -144,12 +144,13 @@ def profile(
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Iterable[str] | None = None,
 ) -> Callable[..., Profile]:
-    """A function of the same arguments that calls `fun` a few times and says where the time goes.
+    """Return a function that calls `fun` a few times and reports where the time goes.
 
-    The result is a Profile, to read or to print: for each kernel, routine and loop its time, the
-    bytes it moves, how fast that is beside a plain copy of as many bytes on this device, and the
-    lines that recorded it. A step at 100 % takes as long as its bytes need; one far below it
-    computes much, or is small, or is worth a look. Results that stay in a cache may be faster.
+    It takes the arguments of `fun`. The result is a Profile, to read or to print: for each kernel,
+    library routine and loop its time, the bytes it moves, how fast that is compared with a plain
+    copy of as many bytes on this device, and the lines that recorded it. A step at 100 % is limited
+    by memory bandwidth; one far below it computes much, or is small, or is worth a look. Results
+    that stay in a cache may be faster.
 
     `fun` is called as under `jit`; donated arguments are copied for every call.
 
@@ -191,8 +192,8 @@ def profile(
         _watched(call)
         plain, watched = [], []
         begun = time.perf_counter()
-        # In turns, so that both see the machine in the same state: the time without a session is
-        # what is told.
+        # Alternate, so that both see the machine in the same state; the reported time is the one
+        # without a session.
         while len(plain) < LEAST or (len(plain) < MOST and time.perf_counter() - begun < SECONDS):
             plain.append(call())
             watched.append(_watched(call))
@@ -221,8 +222,7 @@ def _watched(call: Callable[[], float]) -> tuple[float, _Session]:
 
 def _of_runs(runs: list[tuple[float, _Session]], device: Any) -> Profile:
     """The medians of several runs."""
-    # Steps are the same in each run: the last says what they are, all of them how long they
-    # take.
+    # Steps are the same in each run: descriptions come from the last one, times from all of them.
     sums = [_by_path(session.ran) for _, session in runs]
     records = _records(runs[-1][1].plans)
     steps = []
@@ -278,7 +278,7 @@ def _by_path(ran: list[_Timed]) -> dict[tuple[int, ...], _Sum]:
     """The times of the steps, by the steps they run in, in the order of their first runs."""
     found: dict[tuple[int, ...], dict[str, list[_Timed]]] = {}
     open_: dict[str, list[_Timed]] = {}
-    # By start, the longest first: what is around comes before what is inside.
+    # Sort by start, longest first: enclosing ranges come before those inside them.
     for one in sorted(ran, key=lambda t: (t.start, -t.stop)):
         # The steps of this row that are not over yet are around it.
         around = open_.setdefault(one.row, [])
@@ -299,11 +299,11 @@ def _by_path(ran: list[_Timed]) -> dict[tuple[int, ...], _Sum]:
 
 
 def _records(plans: dict[int, Plan]) -> dict[int, StepRecord]:
-    """What `explain` says of the steps of plans, by the step's id."""
+    """The records of `explain` for the steps of plans, by the step's id."""
     found: dict[int, StepRecord] = {}
     for plan in plans.values():
-        # Views are no rows in what `explain` tells: left out here too, so that rows and steps go
-        # in pairs.
+        # `explain` has no rows for views: leave them out here too, so that rows and steps
+        # correspond.
         shown = [
             s for s in plan.steps if not (isinstance(s, Eqn) and s.primitive.kind is Kind.VIEW)
         ]

@@ -1,7 +1,7 @@
-"""A server that takes profiles of the running program, when somebody on this machine asks.
+"""A server that takes profiles of the running program when a client on this machine requests one.
 
-Floor 6. In: a port. Out: at `GET /trace?duration_in_ms=1000` on 127.0.0.1, a trace of what runs in
-this time, as compressed JSON. Nothing else is served, and no other machine is listened to.
+Floor 6. In: a port. Out: at `GET /trace?duration_in_ms=1000` on 127.0.0.1, a trace of what runs
+during this time, as compressed JSON. Nothing else is served, and other machines cannot connect.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ socket: Any = lazy_module("socket")
 server: Any = lazy_module("http.server")
 client: Any = lazy_module("http.client")
 
-#: The longest trace that can be asked for.
+#: The longest duration of a trace.
 LONGEST = 600_000
 HERE = "127.0.0.1"
 
 
 class ProfilerServer:
-    """A server, which `stop` ends. `port` is its port, also where any free one was asked for.
+    """A server, ended by `stop`. `port` is its actual port, also if any free one was requested.
 
     Parameters
     ----------
     take :
-        Takes a trace: (what waits for its end, levels by name) -> compressed JSON. A RuntimeError
-        says that another one is being taken, a ValueError that a level is none.
+        Takes a trace: (function that waits for its end, levels by name) -> compressed JSON. It
+        raises RuntimeError if another trace is being taken, ValueError for an invalid level.
     """
 
     def __init__(self, port: int, take: Callable[[Callable[[], Any], dict[str, int]], bytes]):
@@ -44,7 +44,7 @@ class ProfilerServer:
                 self.wfile.write(text)
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Print nothing for a request."""
+                """Do not log requests."""
 
         self._over = over
         self._server = server.ThreadingHTTPServer((HERE, port), Handler)
@@ -70,7 +70,7 @@ class ProfilerServer:
 
 def _answer(path: str, host: str, take: Callable, over: threading.Event) -> tuple[int, bytes]:
     asked = urllib.parse.urlsplit(path)
-    # A page of a browser could ask in the name of another host.
+    # A web page could send requests in the name of another host.
     if asked.path != "/trace" or host.partition(":")[0] not in (HERE, "localhost"):
         return 404, b"there is /trace?duration_in_ms=1000 here"
     try:
@@ -86,7 +86,7 @@ def _answer(path: str, host: str, take: Callable, over: threading.Event) -> tupl
 
 
 def ask(host: str, port: int, duration_in_ms: int, levels: dict[str, int]) -> bytes:
-    """Return a trace of another program's; a RuntimeError says what its server answered."""
+    """Return another program's trace; raise RuntimeError with its server's message on failure."""
     query = urllib.parse.urlencode({"duration_in_ms": duration_in_ms, **levels})
     # The answer comes when the trace is over, and has to be packed and sent.
     connection = client.HTTPConnection(host, port, timeout=60 + duration_in_ms / 1000)

@@ -4,8 +4,8 @@ Floor 6. In: arrays. Out: Refs (`transforms/references.py`), which jit and the f
 take along.
 
 A Ref can be made and used anywhere; a function that is jitted, or given to scan, while_loop,
-fori_loop, map, cond or switch, may touch those from outside, and jitted functions take them as
-arguments. Nothing is written in place in memory: a Ref is a name for the newest of several arrays.
+fori_loop, map, cond or switch, may use Refs from outside, and jitted functions take them as
+arguments. Memory is not written in place: a Ref is a name for the newest of several arrays.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     memory_space :
         Only None: there is one memory on a device.
     kind :
-        "no_grad_no_remat" takes no derivative of what is written.
+        "no_grad_no_remat" does not differentiate written values.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
     (2,)
     """
     _one_memory("empty_ref", memory_space)
-    # Zeros, so that a program's result does not depend on what was in memory.
+    # Zeros, so that a program's result does not depend on previous contents of memory.
     return Ref(full(ty.shape, 0, ty.dtype))
 
 
@@ -119,7 +119,7 @@ def get(ref: Ref, idx: Any = None) -> Any:
 
 
 def set(ref: Ref, idx: Any, value: Any) -> None:
-    """`ref[idx] = value`; all of it where the index is None.
+    """`ref[idx] = value`; the whole array if the index is None.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> x = ga.new_ref(gnp.arange(3))
@@ -144,7 +144,7 @@ def swap(ref: Ref, idx: Any, value: Any) -> Any:
 
 
 def addupdate(ref: Ref, idx: Any, x: Any) -> None:
-    """Add to `ref[idx]`; where an index stands twice, both are added.
+    """Add to `ref[idx]`; repeated indices accumulate.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> x = ga.new_ref(gnp.zeros(3))

@@ -1,8 +1,8 @@
 """`shard_map`: a function that each device of a mesh applies to its pieces.
 
-Floor 6. In: a function of pieces, and how arguments and results are cut along the axes of a mesh.
-Out: the function of whole arrays. It is traced once for each kind of arguments; inside, collectives
-such as `lax.psum` name axes of the mesh.
+Floor 6. In: a function of pieces, and how arguments and results are sharded along the axes of a
+mesh. Out: the function of whole arrays. It is traced once for each set of argument types; inside,
+collectives such as `lax.psum` name axes of the mesh.
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ def shard_map(
     ----------
     f :
         Function of pieces. Along the mesh's axes it may use collectives. Mutable references among
-        its arguments are references to pieces: what it writes is put together as they were cut.
+        its arguments are references to pieces; the written pieces are assembled with the same
+        sharding.
     out_specs, in_specs :
-        A PartitionSpec for each result and argument, as a prefix of their pytrees: which axes of
-        the array are cut along which axes of the mesh. None as an in_spec hands an argument over
-        as it is. By default arguments are cut as they lie, where the mesh's axes are Explicit.
+        A PartitionSpec for each result and argument, as a prefix of their pytrees: the mesh axes
+        that shard each axis of the array. None as an in_spec passes an argument unchanged. By
+        default arguments keep their sharding along the mesh's Explicit axes.
     mesh :
         The devices, in a grid whose axes have names. By default the mesh in context (`set_mesh`).
         An AbstractMesh takes its devices from there or from the arguments.
@@ -85,9 +86,9 @@ def shard_map(
         raise TypeError(f"Expected a callable value, got {f}")
     if not isinstance(check_vma, bool):
         raise TypeError(f"shard_map check_vma must be a bool, got {check_vma!r}")
-    # A list of specs stands for a tuple: as a pytree it would not be a prefix of the arguments.
+    # A list of specs is treated as a tuple: as a pytree it would not be a prefix of the arguments.
     in_specs = tuple(in_specs) if type(in_specs) is list else in_specs
-    # The mesh and axes that are meant, by what is in context.
+    # The resolved mesh and axes, by what is in context.
     known: dict[Any, tuple[Any, frozenset]] = {}
 
     def meant() -> tuple[Any, frozenset]:
@@ -114,8 +115,8 @@ def shard_map(
         real, manual = meant()
         leaves, spec = tree.flatten(args)
         refs = {i: x for i, x in enumerate(leaves) if isinstance(x, references.Ref)}
-        # References go in as values and come out as results: the function of one device gets
-        # references of its own.
+        # References enter as values and return as results: the function of one device gets its own
+        # references.
         if refs:
             passing.taken_out(args, "shard_map")  # raises where one is passed twice
             leaves = [x.get() if i in refs else x for i, x in enumerate(leaves)]
@@ -125,14 +126,15 @@ def shard_map(
             specs = [specs_of.inferred(x, real, manual) for x in leaves]
         else:
             specs = specs_of.over(in_specs, args, "in_specs")
-        # Arguments whose spec is None are no arrays: the function is given them as they are.
+        # Arguments whose spec is None are not arrays: the function gets them unchanged.
         for i, ref in refs.items():
             if specs[i] is None:
                 raise ValueError(
                     f"shard_map in_specs is None for {tree.leaf_paths(args)[i]}, a reference of "
                     f"type {ref.type}: give it the PartitionSpec of its array"
                 )
-        # 2. Arrays and the rest apart: only arrays are cut, and their specs have to fit them.
+        # 2. Separate arrays from the rest: only arrays are sharded, and their specs have to fit
+        # them.
         fixed = tuple(None if s is not None else (x,) for x, s in zip(leaves, specs, strict=True))
         referred = _Referred(tuple(refs), tuple(specs[i] for i in refs))
         leaves = [x for x, s in zip(leaves, specs, strict=True) if s is not None]
@@ -149,8 +151,8 @@ def shard_map(
         )
         inside = _Inside(f, spec, fixed, referred, real, manual, out_specs, check_vma)
         values = None
-        # Outside of `jit` the arrays are there, so Python in the function may look at what all
-        # devices have alike.
+        # Outside `jit` the arrays are available, so Python code in the function may read values
+        # that are the same on all devices.
         if traces.is_base() and isinstance(real, Mesh):
             values = Values(leaves, specs, real, manual, check_vma)
         traced = _traced(inside, pieces, values)
@@ -173,8 +175,8 @@ def smap(
     f :
         Function of pieces.
     in_axes, out_axes :
-        The axis of each argument and result that is cut, as a prefix of their pytrees; None for
-        what is the same on all devices.
+        The sharded axis of each argument and result, as a prefix of their pytrees; None for values
+        that are the same on all devices.
     axis_name :
         The axis of the mesh.
 
@@ -228,7 +230,7 @@ def _bound(
     manual: frozenset,
     check_vma: bool,
 ) -> list:
-    # What the function closes over is an operand that every device has whole.
+    # Values that the function closes over are replicated operands.
     consts = traced.graph.consts
     for aval in map(aval_of, consts):
         if unreduced_of(aval.layout):
@@ -255,9 +257,9 @@ def by_device(
     specs: Sequence[PartitionSpec],
     mesh: Any,
 ) -> tuple[list, Any]:
-    """Run a flat function of one device on flat values, without types of what varies.
+    """Run a flat function of one device on flat values, without types that record what varies.
 
-    Beside its results it returns how they are cut, and the structure of the result as a whole.
+    Also returns the specs of the results, and the structure of the whole result.
     """
     manual = frozenset(mesh.axis_names)
     pieces = [
@@ -270,7 +272,7 @@ def by_device(
 
 
 class _Traced(NamedTuple):
-    """The function of one device, and how its results are put together."""
+    """The traced function of one device, and the specs of its results."""
 
     graph: Graph
     out_specs: tuple[PartitionSpec, ...]
@@ -285,11 +287,13 @@ class _Referred(NamedTuple):
 
 
 class _Inside(NamedTuple):
-    """The function of one device, and all that its trace depends on but the types of its pieces."""
+    """The function of one device, and everything that its trace depends on except the types of its
+    pieces.
+    """
 
     f: Callable
     spec: Any
-    #: For each leaf of the arguments, (value,) if it is handed over as it is.
+    #: For each leaf of the arguments, (value,) if it is passed unchanged.
     fixed: tuple
     referred: _Referred
     mesh: Any
@@ -315,7 +319,7 @@ class _Inside(NamedTuple):
         return [self.checked(ref.get(), spec, path) for ref, spec in pairs]
 
     def results(self, result: Any) -> tuple[list, Any, tuple[PartitionSpec, ...]]:
-        """Return the leaves of a result, their structure, and how they are put together."""
+        """Return the leaves of a result, their structure, and their specs."""
         leaves, structure = tree.flatten(result)
         specs = specs_of.over(self.out_specs, result, "out_specs")
         paths = tree.leaf_paths(result)
@@ -323,7 +327,7 @@ class _Inside(NamedTuple):
         return out, structure, tuple(specs)
 
     def checked(self, x: Any, spec: PartitionSpec | None, path: str) -> Any:
-        """Return a result with the type its spec says; raise where it cannot be put together so."""
+        """Return a result with the type of its spec; raise if it cannot be assembled that way."""
         references.refuse_reference(x, TracedFunction(self.f, "shard_map"))
         if spec is None:
             raise ValueError(
@@ -334,8 +338,7 @@ class _Inside(NamedTuple):
         specs_of.check_rank(self.f, "out_specs", f"the result{path}", aval, spec)
         if not self.typed:
             return x
-        # What all devices have alike may be put together like pieces: a cast says that it could
-        # differ.
+        # A replicated value may be assembled like pieces: a cast marks it as varying.
         lacking = in_types(mesh).intersection(names_in_spec(spec)) - aval.vma
         if names := tuple(n for n in mesh.axis_names if n in lacking):
             x = pcast_p.bind(x, axis_name=names)
@@ -352,7 +355,7 @@ def _traced(inside: _Inside, pieces: tuple[ShapedArray, ...], values: Values | N
 
     def make() -> _Traced:
         def flat(*given):
-            # The staging trace asks this when Python wants the value of a tracer.
+            # The staging trace calls this when Python needs the value of a tracer.
             traces.state.trace.known = values  # pyright: ignore[reportAttributeAccessIssue]
             arguments, refs = inside.arguments(given)
             leaves, out_spec, specs = inside.results(f(*arguments))
@@ -365,7 +368,7 @@ def _traced(inside: _Inside, pieces: tuple[ShapedArray, ...], values: Values | N
         return _Traced(graph, *beside)
 
     if any(one is not None for one in inside.fixed):
-        return make()  # nothing is known of those values
+        return make()  # those values are unknown here
     leaves, structure = tree.tree_flatten(inside.out_specs, specs_of.is_spec)
     key = (pieces, inside.spec, inside.fixed, inside.referred, inside.mesh, inside.manual)
     # Outside of jit functions may look at values, and are refused to leave the mesh's devices.

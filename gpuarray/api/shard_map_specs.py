@@ -1,7 +1,7 @@
-"""What `shard_map` is told: which mesh, which of its axes, and how values are cut along them.
+"""The options of `shard_map`: the mesh, its manual axes, and the specs of values.
 
-Floor 6. In: the options of a `shard_map` and the values it is called with. Out: the mesh and axes
-that are meant, a PartitionSpec for each value, or an error that says what does not fit.
+Floor 6. In: the options of a `shard_map` and the values it is called with. Out: the resolved mesh
+and axes, a PartitionSpec for each value, or an error that shows the mismatch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpuarray.util import prod
 
 
 class _Infer:
-    """The value of `in_specs` that says: as the arguments lie."""
+    """The value of `in_specs` that means: as the arguments are sharded."""
 
     def __repr__(self) -> str:
         return "Infer"
@@ -53,7 +53,7 @@ def mesh_meant(mesh: Any) -> Any:
                 "The context mesh cannot be empty for a shard_map without mesh=: give it "
                 "mesh=Mesh(devices, axis_names), or set one with `jax.set_mesh(mesh)`"
             )
-        # The mesh with devices, unless `use_abstract_mesh` has changed what its axes are since.
+        # The mesh with devices, unless `use_abstract_mesh` has changed its axes since.
         concrete = contexts.concrete
         return concrete if concrete is not None and concrete.abstract_mesh is around else around
     if not isinstance(mesh, Axes):
@@ -81,7 +81,7 @@ def with_devices(mesh: Any, leaves: Sequence[Any]) -> Any:
     if not traces.is_base():
         return mesh  # a jitted function learns them from its arguments
     found = None
-    # Called with arrays: they have to lie over one mesh, which is the one that is meant.
+    # Called with arrays: they must all be on one mesh, which is used.
     for x in leaves:
         sharding = getattr(x, "sharding", None)
         if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
@@ -113,7 +113,8 @@ def manual_axes(mesh: Any, axis_names: Iterable[Any]) -> frozenset:
             f"jax.shard_map requires axis_names={set(given)} to be a subset of "
             f"mesh.axis_names={mesh.axis_names}"
         )
-    # Those of a shard_map around are so already, which a mesh given anew does not know.
+    # Axes of an enclosing shard_map are manual already, which a mesh passed explicitly does not
+    # record.
     manual = given.difference(mesh.manual_axes)
     around = contexts.abstract
     if around is not None and (again := manual.intersection(around.manual_axes)):
@@ -130,14 +131,14 @@ def manual_axes(mesh: Any, axis_names: Iterable[Any]) -> frozenset:
 
 
 def is_spec(x: Any) -> bool:
-    """Whether `x` says how an argument is cut: a PartitionSpec, or None for one that is not an
-    array.
+    """Whether `x` is the spec of an argument: a PartitionSpec, or None for an argument that is not
+    an array.
     """
     return x is None or isinstance(x, PartitionSpec)
 
 
 def check_specs(name: str, specs: Any, mesh: Any, manual: frozenset) -> None:
-    """Refuse what is no PartitionSpec, and specs with axes that are not manual."""
+    """Refuse values that are not a PartitionSpec, and specs with axes that are not manual."""
     leaves, spec = tree.tree_flatten(specs, is_spec)
     paths = tree.leaf_paths(tree.unflatten(spec, range(len(leaves))))
     for leaf, path in zip(leaves, paths, strict=True):
@@ -211,7 +212,7 @@ def check_rank(f: Callable, name: str, what: str, aval: ShapedArray, spec: Parti
 
 
 def check_fits(f: Callable, path: str, aval: ShapedArray, spec: PartitionSpec, mesh: Any) -> None:
-    """Refuse an argument that cannot be cut as its spec says."""
+    """Refuse an argument whose shape cannot be sharded as its spec says."""
     check_rank(f, "in_specs", f"args{path}", aval, spec)
     for axis, (part, n) in enumerate(zip(spec.partitions, aval.shape, strict=False)):
         names = names_of_axis(part)
@@ -229,10 +230,11 @@ def check_fits(f: Callable, path: str, aval: ShapedArray, spec: PartitionSpec, m
 def check_types(
     path: str, aval: ShapedArray, spec: PartitionSpec, mesh: Any, manual: frozenset
 ) -> None:
-    """Refuse an argument whose type says that it is cut otherwise than its spec does.
+    """Refuse an argument whose type has another sharding than its spec.
 
-    What is whole is cut where it is; anything else would be moved, which `reshard` is for. If the
-    function is given pieces along some axes of the mesh only, arguments are moved, as in JAX.
+    A whole argument is cut without moving it; others would have to be moved, which `reshard` is
+    for. If the function gets pieces along only some axes of the mesh, arguments are moved, as in
+    JAX.
     """
     rows = zip(("unreduced", "reduced"), sums_of(aval.layout), sums_along(mesh, spec), strict=True)
     for word, names, asked in rows:
@@ -246,10 +248,10 @@ def check_types(
     cuts = cuts_of(aval.layout)
     if cuts is None or resolving.depth or manual != frozenset(mesh.axis_names):
         return
-    # Along the other axes of the mesh the spec says nothing.
+    # The spec does not cover the other axes of the mesh.
     mine = tuple(tuple(n for n in part if n in manual) for part in cuts)
     wanted = [names_of_axis(part) for part in spec.partitions]
-    # A spec need not speak of the last axes.
+    # A spec may be shorter than the number of axes.
     wanted += [()] * (aval.ndim - len(wanted))
     if any(names and names != want for names, want in zip(mine, wanted, strict=True)):
         raise ValueError(
@@ -264,7 +266,7 @@ def check_types(
 def check_replicated(
     f: Callable, path: str, aval: ShapedArray, spec: PartitionSpec, mesh: Any, manual: frozenset
 ) -> None:
-    """Refuse a result that its spec says to be the same on all devices, and its type does not."""
+    """Refuse a result whose spec says that it is replicated although its type does not."""
     names = frozenset(names_in_spec(spec))
     if aval.vma & manual <= names:
         return
@@ -285,7 +287,7 @@ def check_replicated(
 
 
 def check_sums(path: str, aval: ShapedArray, spec: PartitionSpec, mesh: Any) -> None:
-    """Refuse a result whose type says that other sums concern it than its spec does."""
+    """Refuse a result whose unreduced or reduced axes differ between its type and its spec."""
     for word, found, asked in zip(
         ("unreduced", "reduced"), sums_of(aval.layout), sums_along(mesh, spec), strict=True
     ):
@@ -298,7 +300,9 @@ def check_sums(path: str, aval: ShapedArray, spec: PartitionSpec, mesh: Any) -> 
 
 
 def check_left(mesh: Any, manual: frozenset, in_specs: Iterable[Any], out_specs: Any) -> None:
-    """Refuse specs that name what a vmap around cuts its elements apart with, as types say."""
+    """Refuse specs with the mesh axes that shard the elements of an enclosing vmap, according to
+    types.
+    """
     leaves = [*in_specs, *tree.tree_flatten(out_specs, is_spec)[0]]
     named = {n for spec in leaves if spec is not None for n in names_in_spec(spec)}
     taken = spread_names().intersection(mesh.explicit_axes)
@@ -308,7 +312,7 @@ def check_left(mesh: Any, manual: frozenset, in_specs: Iterable[Any], out_specs:
 
 
 def inferred(x: Any, mesh: Any, manual: frozenset) -> PartitionSpec:
-    """Return how an argument lies over a mesh."""
+    """Return the sharding of an argument over a mesh, as a PartitionSpec."""
     sharding = getattr(x, "sharding", None)
     if isinstance(x, traces.Tracer):
         sharding = x.aval.sharding
@@ -328,7 +332,7 @@ def inferred(x: Any, mesh: Any, manual: frozenset) -> PartitionSpec:
 
 
 def check_inferable(mesh: Any, manual: frozenset) -> None:
-    """Refuse to infer specs along axes that types say nothing of."""
+    """Refuse to infer specs along axes that do not appear in types."""
     types = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
     others = sorted(str(types[n]) for n in manual if types[n] is not AxisType.Explicit)
     if others:

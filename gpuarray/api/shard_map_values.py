@@ -1,8 +1,8 @@
 """Values inside a `shard_map` that is called outside of `jit`: Python may look at them.
 
-Floor 6. In: the trace of the function of one device, and the arrays it is called with. Out: what a
-traced value is on each device. Everything that it depends on is run for it, so `if` works on what
-all devices have alike, and `print` shows each device's piece.
+Floor 6. In: the trace of the function of one device, and the arrays it is called with. Out: the
+value of a tracer on each device. All equations that it depends on are run, so `if` works on values
+that are the same on all devices, and `print` shows each device's piece.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Values:
         )
 
     def pieces(self, x: GraphTracer) -> list:
-        """Return what a tracer is on each device, in the mesh's order."""
-        # What the function did next may depend on this value: its trace is not kept for other
+        """Return the value of a tracer on each device, in the mesh's order."""
+        # The function's control flow may depend on this value: its trace is not reused for other
         # calls.
         self.looked.append(x)
         graph = _up_to(x._trace, x._var)
@@ -81,15 +81,15 @@ class Values:
 
 
 def _up_to(trace: GraphTrace, var: Var) -> Graph:
-    """Return the Graph of one value of a trace: the equations so far that it depends on."""
+    """Return the Graph of one value of a trace: the preceding equations that it depends on."""
     needed, kept = {var}, []
-    # The trace is still open: only what this value needs is run.
+    # The trace is still open: run only the equations that this value needs.
     for eqn in reversed(trace.eqns):
         if needed.intersection(eqn.outvars):
             kept.append(eqn)
             needed.update(a for a in eqn.invars if isinstance(a, Var))
     consts = [(v, c) for v, c in trace.constvars.values() if v in needed]
-    # Arrays only: outside of all transformations there are no other tracers to close over.
+    # Only arrays: outside all transformations there are no other tracers to close over.
     assert not any(aval_of(c).layout for _, c in consts)
     return Graph(
         trace.invars,

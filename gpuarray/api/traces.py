@@ -19,7 +19,7 @@ from gpuarray.core import ranges
 
 
 def as_json(session: ranges.Session) -> bytes:
-    """The events of a session, compressed: Chrome and Perfetto open it as it is."""
+    """The events of a session as compressed JSON, readable by Chrome and Perfetto."""
     made = {"displayTimeUnit": "ns", "traceEvents": [*_trace_events(session)]}
     return gzip.compress(json.dumps(made).encode())
 
@@ -38,7 +38,7 @@ def write(text: bytes, folder: str, also_perfetto: bool, host: str = "") -> path
 
 
 def _new_folder(parent: pathlib.Path, name: str) -> pathlib.Path:
-    """A folder of its own for each trace, also within a second."""
+    """Create a new folder for each trace, even within one second."""
     number = 1
     while True:
         folder = parent / (name if number == 1 else f"{name}_{number}")
@@ -62,7 +62,7 @@ def _trace_events(session: ranges.Session) -> Iterator[dict[str, Any]]:
     for row, thread in sorted({(e.row, e.thread) for e in events}):
         named = {"ph": "M", "pid": process, "tid": row, "name": "thread_name"}
         yield named | {"args": {"name": thread}}
-    # The ones around others first: that is how those of equal times are nested.
+    # Enclosing ranges first: that is how ranges with equal start are nested.
     for e in sorted(events, key=lambda e: (e.start, -e.duration)):
         # Recorded in nanoseconds.
         times = {"ts": e.start / 1000, "dur": e.duration / 1000}

@@ -1,4 +1,4 @@
-"""Pictures of how an array lies on devices: a table of characters, or SVG.
+"""Pictures of how an array is sharded over devices: a table of characters, or SVG.
 
 Floor 6. In: a shape of one or two axes, and a sharding. Out: text in which every block of the array
 is a cell that names the devices that hold it.
@@ -22,7 +22,7 @@ _CHARACTER = 2.5
 
 
 class _Blocks(NamedTuple):
-    """The blocks of an array: how many there are along each of two axes, and who holds each."""
+    """The blocks of an array: their number along each of two axes, and the devices of each."""
 
     rows: int
     columns: int
@@ -74,7 +74,7 @@ def table(
     shape = _checked(shape, sharding)
     rows, columns, names = _blocks(shape, sharding)
     base = int(10 * scale)
-    # The size of a cell is that of its block; an array of one axis is one line high.
+    # A cell has the proportions of its block; an array of one axis is one line high.
     aspect = (shape[1] if len(shape) == 2 else 1) / max(shape[0], 1)
     wide = int(int(base * aspect) / columns * _CHARACTER)
     high = int(base / rows) if len(shape) == 2 else 1
@@ -82,7 +82,7 @@ def table(
     room = (max_width - 1) // columns - 1
     inner = min(max(wide, min_width), max_width) - 2
     width = min(max([inner, *(len(name) for row in names for name in row)]), max(room, 1))
-    # What is too long goes on in the next line, after a comma if that helps.
+    # Long names continue on the next line, preferably after a comma.
     cells = [[_wrapped(name, width) for name in row] for row in names]
     width = max([width, *(len(line) for row in cells for cell in row for line in cell)])
     if coloured:
@@ -98,7 +98,7 @@ def _wrapped(name: str, width: int) -> list[str]:
 
 
 def _centred(cell: list[str], width: int, height: int) -> list[str]:
-    # What cannot be halved goes to the right, and below.
+    # The odd character of padding goes to the right, and below.
     above = max(height - len(cell), 0) // 2
     lines = [""] * above + cell + [""] * (height - len(cell) - above)
     return [" " * ((width - len(s)) // 2) + s + " " * -((len(s) - width) // 2) for s in lines]
@@ -140,7 +140,7 @@ def _colours(colour_map: Any, rows: int, columns: int) -> list[tuple[int, ...]]:
         # Steps of 1 and 3 through seven colours: neighbours differ in both directions.
         each = [_PALETTE[(3 * i + j) % 7] for i in range(rows) for j in range(columns)]
         return [tuple(bytes.fromhex(colour[1:])) for colour in each]
-    # Neighbours get values that are far apart.
+    # Neighbours get distant values.
     count = rows * columns
     step = count // 2 + (count % 2 == 0)
     found = []
@@ -154,7 +154,7 @@ def _colours(colour_map: Any, rows: int, columns: int) -> list[tuple[int, ...]]:
 
 
 def _on(colour: tuple[int, ...]) -> tuple[int, ...]:
-    """Return black or white, whichever is easier to read on a colour."""
+    """Return black or white, whichever is more legible on a colour."""
     red, green, blue = colour
     return (0, 0, 0) if 0.299 * red + 0.587 * green + 0.114 * blue > 150 else (255, 255, 255)
 
@@ -187,7 +187,7 @@ def svg(shape: Sequence[int], sharding: Sharding, width: int = 480) -> str:
     """The blocks of an array as an SVG image, as wide as said, in pixels."""
     shape, width = _checked(shape, sharding), index(width)
     rows, columns, names = _blocks(shape, sharding)
-    # As high as the array is, within what can be read.
+    # The proportions of the array, within legible limits.
     aspect = shape[0] / max(shape[1], 1) if len(shape) == 2 else 0
     cell_height = max(min(width * aspect, 2 * width) / rows, 28)
     cell_width = width / columns

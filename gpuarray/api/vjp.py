@@ -1,7 +1,7 @@
 """Reverse mode: `vjp` and `linear_transpose`.
 
 Floor 6. In: functions of pytrees. Out: Pullbacks, which are functions of cotangents and pytrees of
-what they keep of the forward pass.
+the residuals of the forward pass.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from gpuarray.transforms.references import Ref
 from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.transforms.transpose import transpose_flat
 
-#: What to cast if a cotangent varies more than its primal, for messages.
+#: How messages name the value to cast if a cotangent varies more than its primal.
 _OUTPUT = "the output of the function"
 
 
 class _Mark:
-    """A value without content: all of one class are equal, and in a pytree they are structure."""
+    """A marker without content: all of one class are equal, and in a pytree they are structure."""
 
     __slots__ = ()
 
@@ -65,12 +65,12 @@ class DontWant(_Mark):
 
 @tree.register_static
 class GradRef(_Mark):
-    """Stands for a cotangent that was added to a reference instead of being returned."""
+    """Replaces a cotangent that was added to a reference instead of being returned."""
 
 
 @tree.register_static
 class DidntWant(_Mark):
-    """Stands for a cotangent that was not asked for."""
+    """Replaces a cotangent that was not requested."""
 
 
 @tree.register_static
@@ -96,15 +96,15 @@ class PullbackForm(NamedTuple):
 
 
 class Pullback:
-    """What `vjp` returns: cotangents of the result to cotangents of the arguments.
+    """The result of `vjp`: maps cotangents of the result to cotangents of the arguments.
 
     It is a pytree of the values kept from the forward pass, so that jit takes and returns it.
 
     Attributes
     ----------
     args_res : list
-        The arguments that are among those values, NotNeeded in the place of others. They may be
-        taken out, so as not to be kept twice, and put back before the call.
+        The arguments that are among those values, NotNeeded in place of others. They may be
+        removed, so as not to be stored twice, and restored before the call.
     opaque_residuals : list
         The other values.
     jaxpr : Graph
@@ -118,7 +118,7 @@ class Pullback:
         self.in_avals = [aval_of(p) for p in primals]
         self.out_avals = [aval_of(x) for x in lin.outputs]
         self._form: PullbackForm | None = None
-        # Where the values lie is found by `separate`; a pullback used once goes without.
+        # `separate` finds the positions of the values; a pullback used once does not need them.
         self._kept: list = []  # the arguments that are among them, flat
         self._args_res: list | None = None
         self.opaque_residuals: list = []
@@ -140,7 +140,7 @@ class Pullback:
         pairs = zip(values, self._origins, strict=True)
         self.opaque_residuals = [x for x, origin in pairs if origin is None]
 
-    # Built when asked for: a node of the user's may not take NotNeeded for an array.
+    # Built on first use: a user's pytree node may not accept NotNeeded for an array.
     @property
     def args_res(self) -> list:
         if self._args_res is None:
@@ -161,8 +161,8 @@ class Pullback:
         if self._args_res is None:
             return [next(rest) if i is None else self._kept[i] for i in self._origins]
         try:
-            # An argument may be None, or hold None: that is no leaf. What was taken out is None in
-            # the place of a leaf, or of several.
+            # An argument may be None, or contain None: that is not a leaf. A removed value is None
+            # in place of one leaf, or of several.
             given = self.in_spec.flatten_up_to(tuple(self.args_res))
             missing = any(given[i] is None for i in self._origins if i is not None)
         except (TypeError, ValueError):
@@ -222,7 +222,7 @@ class Pullback:
         ----------
         wanted :
             Like the arguments: a reference to add to, `ad.GradValue()` for a cotangent to be
-            returned, `ad.DontWant()` for one that nobody reads.
+            returned, `ad.DontWant()` for one that is not needed.
 
         Examples
         --------
@@ -257,7 +257,8 @@ class Pullback:
                 "even if that value is a tuple or another container: write f_vjp((a, b))."
             )
         (cotangents,) = cotangent
-        # Structure, then types: an error of the transposed graph would name nothing of the user's.
+        # Check structure, then types, here: an error in the transposed graph could not name the
+        # user's values.
         leaves, spec = tree.flatten(cotangents)
         if spec != self.out_spec:
             raise ValueError(
@@ -267,7 +268,7 @@ class Pullback:
         for want, ct in zip(self.out_avals, leaves, strict=True):
             given = aval_of_tangent(ct)
             expected = tangent_aval(want)
-            # Of a result that has no derivative any cotangent will do: none is used.
+            # Any cotangent is accepted for a result without derivative: none is used.
             unused = expected.dtype == dtypes.float0
             if given.shape != expected.shape or not (unused or given.dtype == expected.dtype):
                 raise ValueError(
@@ -280,12 +281,12 @@ class Pullback:
         return self.pull(leaves, wanted)
 
     def pull(self, cotangents: Sequence[Any], wanted: Sequence[bool] | None = None) -> list:
-        """Flat cotangents of all arguments, Zero where there is none, or where it is not wanted."""
+        """Flat cotangents of all arguments; Zero if there is none, or it is not wanted."""
         lin = self.lin
         # Outputs that depend on no input are not part of the linear graph.
         given = [ct for ct, linear in zip(cotangents, lin.out_linear, strict=True) if linear]
         graph = lin.graph if self._origins is None else lin.graph.with_consts(self._values())
-        # Cotangents that nobody reads are not computed.
+        # Cotangents that are not needed are not computed.
         if wanted is not None:
             wanted = [w for w, linear in zip(wanted, lin.in_linear, strict=True) if linear]
         found = iter(transpose_flat(graph, [True] * len(graph.invars), [], given, wanted))
@@ -296,7 +297,7 @@ class Pullback:
 
 
 def _delivered(wanted: Any, ct: Any, primal: Any) -> Any:
-    """Do with a cotangent as `with_refs` was told; return what stands in its place."""
+    """Deliver a cotangent as `with_refs` requested; return the value that replaces it."""
     if isinstance(wanted, Ref):
         if not is_zero(ct):
             wanted.write("addupdate", ..., ct)
@@ -327,7 +328,7 @@ def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes: tuple = ())
     (fun,), primals = closed_over([fun], primals, "vjp", names)
     flat = FlatFunction(fun, primals, has_aux=has_aux)
     lin = linearize_flat(flat, flat.leaves)
-    # A pullback lives on: what only dead operations read is not kept in it.
+    # A pullback may live long: do not keep values that only dead operations read.
     lin = lin._replace(graph=without_dead(lin.graph))
     name = getattr(fun, "__name__", None) or type(fun).__name__
     f_vjp = Pullback(flat.leaves, flat.in_spec, flat.out_spec, lin, name)
@@ -352,8 +353,9 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
             "lax.psum on its result."
         )
     flat = FlatFunction(fun, primals)
-    # Of the arguments shapes and dtypes are enough. What does not depend on them is evaluated now,
-    # also where a loop computes it beside what does: the rest is linear in each of its equations.
+    # Only shapes and dtypes of the arguments are needed. Whatever does not depend on the tangents
+    # is evaluated now, even if a loop computes it together with what does: each remaining equation
+    # is linear.
     avals = [stated_aval(p) for p in flat.leaves]
     graph = _with_known(stage(flat, avals, TracedFunction(fun, "linear_transpose")))
     # A map from floats to integers cannot be linear. All integers are allowed, as in JAX.
@@ -365,7 +367,7 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
             f"-> integer functions, but got [{ins}] -> [{outs}]."
         )
 
-    # As of what `linearize` returns: a pytree of the constants, and alike for equal programs.
+    # As for the result of `linearize`: a pytree of the constants, equal for equal programs.
     about = tuple(avals), flat.in_spec, flat.out_spec
     form = graph.with_consts([None] * len(graph.consts))
     return Partial(LikePartial(_transposed, form, about), graph.consts)

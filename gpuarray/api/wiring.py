@@ -3,10 +3,10 @@
 Floor 6. In: devices that have coordinates, lengths of the axes of a mesh. Out: NumPy arrays of
 devices.
 
-The chips of some machines are joined to their neighbours in two or three directions, each of them a
-ring. Such devices say where they are (`coords`, and `core_on_chip` where a chip is two devices). An
-axis of a mesh that follows whole directions sends to neighbours only, and the more directions it
-follows, the more wires it has.
+The chips of some machines are connected to their neighbours in two or three directions, each of
+them a ring. Such devices report their position (`coords`, and `core_on_chip` if a chip is two
+devices). A mesh axis that follows whole directions sends to neighbours only, and the more
+directions it follows, the more links it has.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def is_wired(devices: Sequence[Any]) -> bool:
 def grid_of(devices: Sequence[Any]) -> np.ndarray:
     """Return devices in the order in which they are wired; a ValueError if they are no full box.
 
-    The cores of a chip lie one behind the other in the last direction.
+    The cores of a chip are consecutive in the last direction.
     """
     # A chip with one device has core 0.
     places = np.array([(*d.coords, getattr(d, "core_on_chip", 0)) for d in devices])
     first = places.min(axis=0)
     sizes = places.max(axis=0) - first + 1
     inside = {tuple(p) for p in places - first}
-    # No place twice, and none missing.
+    # No duplicate and no missing position.
     if len(inside) < len(devices) or len(devices) != math.prod(sizes):
         raise ValueError(
             f"{len(devices)} devices at {len(inside)} places of a grid of "
@@ -73,10 +73,10 @@ def arranged(
 
 
 def rings(devices: Sequence[Any], lengths: Lengths) -> np.ndarray | None:
-    """Return devices in the order of rings; None where they are not to be followed.
+    """Return devices in the order of rings; None if they do not form rings.
 
-    Where a chip is two devices, each board is a ring: boards are those of the processes. A strip of
-    two rows is one, if the mesh has one axis only.
+    If a chip is two devices, each board is a ring: boards correspond to processes. A strip of two
+    rows is one, if the mesh has only one axis.
     """
     boards: dict[int, list] = {}
     for device in devices:
@@ -100,7 +100,7 @@ def rings(devices: Sequence[Any], lengths: Lengths) -> np.ndarray | None:
 
 
 def _ring(devices: list) -> list | None:
-    """Return the devices of a strip of two rows in the order of a ring; None for other boxes."""
+    """Return the devices of a strip of two rows in ring order; None for other boxes."""
     rows: dict[tuple, list] = {}
     for device in devices:
         x, *rest = device.coords
@@ -137,7 +137,7 @@ def assigned(shape: Lengths, lengths: Lengths) -> np.ndarray:
             continue
         some = (
             chosen
-            # As many directions as possible first: each has wires of its own.
+            # As many directions as possible first: each has its own links.
             for count in range(len(free), 0, -1)
             for chosen in itertools.combinations(free, count)
             if math.prod(shape[i] for i in chosen) == lengths[axis]
@@ -155,7 +155,7 @@ def assigned(shape: Lengths, lengths: Lengths) -> np.ndarray:
 
 
 def assigned_splitting(shape: Lengths, lengths: Lengths) -> np.ndarray:
-    """Return what `assigned` does, for axes that may follow a part of a direction.
+    """Return the result of `assigned` for axes that may follow part of a direction.
 
     >>> assigned_splitting((4, 4, 4), (8, 8, 1))
     array([[1, 4, 1],
@@ -166,7 +166,7 @@ def assigned_splitting(shape: Lengths, lengths: Lengths) -> np.ndarray:
     for axis in reversed(range(len(lengths))):
         if lengths[axis] > 1:
             choices = list(parts(shape, found, lengths[axis]))
-            # There is always one: what is left has as many devices as the axes that are left.
+            # There is always one: the remaining devices match the remaining axes.
             if not choices:
                 raise NotImplementedError(
                     f"an axis of length {lengths[axis]} follows no parts of the directions of a "
@@ -177,7 +177,7 @@ def assigned_splitting(shape: Lengths, lengths: Lengths) -> np.ndarray:
 
 
 def parts(shape: Sequence[int], taken: np.ndarray, length: int) -> Iterator[np.ndarray]:
-    """Yield the ways in which an axis of a length follows what is left of the directions."""
+    """Yield the ways in which an axis of a length can follow the remaining directions."""
     left = np.asarray(shape) // np.prod(taken, axis=1, dtype=np.int64)
     divisors = [[f for f in range(n, 0, -1) if n % f == 0] for n in left.tolist()]
     for choice in itertools.product(*divisors):
@@ -194,7 +194,7 @@ def wholeness(choice: np.ndarray, shape: Sequence[int]) -> tuple[int, int]:
 
 
 def laid(grid: np.ndarray, lengths: Sequence[int], factors: np.ndarray) -> np.ndarray:
-    """Return a grid of devices with axes that follow its directions as `factors` says."""
+    """Return a grid of devices whose axes follow its directions as `factors` says."""
     pieces = grid.reshape(factors.reshape(-1))
     # Factors are numbered by direction; the mesh wants them by axis.
     order = np.arange(factors.size).reshape(factors.shape).T.reshape(-1)
@@ -205,7 +205,7 @@ def laid(grid: np.ndarray, lengths: Sequence[int], factors: np.ndarray) -> np.nd
 
 
 def blocks(grid: np.ndarray, lengths: Lengths) -> np.ndarray:
-    """Return a grid in which the devices of each process are a block; a ValueError if none is."""
+    """Return a grid in which the devices of each process form a block; ValueError if impossible."""
     wanted = tuple(n for n in lengths if n > 1) or (1,)
     for found in _foldings(grid, len(wanted)):
         if found.shape == wanted and _in_blocks(found):

@@ -1,1 +1,1 @@
-"""Backends: what compiles and runs a plan on each kind of machine. Floor 4."""
+"""Backends: compile and run a plan on each kind of machine. Floor 4."""

@@ -1,4 +1,4 @@
-"""How fast a device copies: the floor of what moves bytes.
+"""The copy bandwidth of a device: a lower bound on the time of memory-bound steps.
 
 Floor 4. In: a device and a number of bytes. Out: bytes a second, read and written, measured once.
 """
@@ -17,7 +17,7 @@ from gpuarray.core.sharding import Device
 
 #: The smallest and the largest number of bytes that are measured: below, the call takes the time.
 LEAST, MOST = 1 << 16, 1 << 28
-#: From so many on, threads share a copy on a CPU.
+#: From this size on, threads share a copy on a CPU.
 SHARED = 1 << 22
 #: Tries; the best one counts, since other programs only make it slower.
 TRIES = 4
@@ -26,7 +26,7 @@ TRIES = 4
 def copy_bandwidth(device: Device, nbytes: int) -> float:
     """Return the bytes a second of a copy that reads and writes about `nbytes` in all.
 
-    Small copies stay in a cache, so they are measured by themselves: for each power of two.
+    Small copies stay in a cache, so they are measured separately: for each power of two.
     """
     near = min(max(LEAST, 1 << max(0, nbytes - 1).bit_length()), MOST)
     return _measured(device.platform, device.id if device.platform == "gpu" else 0, near)

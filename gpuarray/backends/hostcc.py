@@ -1,8 +1,8 @@
 """The host's C++ compiler: CUDA C++ text as machine code of this CPU.
 
-Floor 4. In: kernel text that is complete but for CUDA's own names. Out: a `Library` whose kernels
-can be launched; kernels/host has the C++ that runs and checks them. Compiled libraries are cached
-(backends/store.py).
+Floor 4. In: kernel text that is complete except for CUDA's own names. Out: a `Library` whose
+kernels can be launched; kernels/host has the C++ that runs and checks them. Compiled libraries are
+cached (backends/store.py).
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ _COMMON = ("-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-exceptions")
 _WATCHED = (
     "-fsanitize=thread", "-fsanitize=bounds", "-fsanitize=alignment",
     "-fvisibility=hidden", "-fno-threadsafe-statics",
-    "-Werror=narrowing",  # what other compilers refuse
+    "-Werror=narrowing",  # errors in other compilers
 )  # fmt: skip
 #: Kernels run once or twice here: without optimisation they compile in two thirds of the time of
 #: -Og, and that in three quarters of the time of -O1.
 _PLAIN = ("-O0",)
-#: A check of vectors and other structs read and written whole beside an array of them, which an
-#: optimiser is needed for. It is a quarter more work: only for texts with such arrays. Kernels that
-#: users wrote are compiled here too, so that the text is all there is to tell.
+#: Checks vectors and other structs that are read and written as a whole beyond their array, which
+#: needs the optimiser. It costs a quarter more time: only for texts with such arrays. Users'
+#: kernels are compiled here too, so only the text can tell.
 _WHOLE = ("-Og", "-fsanitize=object-size")
 _ARRAYS = re.compile(r"\bga_\w+(?:<[^;()]*>)? \w+\[\d+\];")
 #: Fills uninitialised variables with a conspicuous pattern, where the compiler can do that.
 _FILLED = "-ftrivial-auto-var-init=pattern"
-#: Kernels need nothing of the C++ library, and what they call of C's is there when they are loaded,
-#: since the runtime needs it: to look for both takes longer than the rest.
+#: Kernels need nothing of the C++ library, and the C functions that they call are already in the
+#: process, since the runtime needs them: searching both would take longer than the rest.
 _LINKED = (
     "-shared", "-nostdlib", "-Wl,-Bsymbolic",
     # Calls that a compiler makes of copies of structs are accesses like others (race.cpp).
@@ -96,7 +96,7 @@ def compiler() -> str:
     """
     wanted = [os.environ.get("CXX", ""), "g++", "clang++"]
     for name in wanted:
-        # A path as it is, or words such as `ccache g++`.
+        # A path unchanged, or words such as `ccache g++`.
         for words in ([name], _split(name)):
             if words and words[0] and (path := shutil.which(words[0])):
                 return shlex.join([path, *words[1:]])
@@ -128,7 +128,7 @@ def version(command: str) -> str:
 @functools.cache
 def _watched(path: str) -> tuple[str, ...]:
     """Return the flags for kernels, without those that this compiler does not know."""
-    # Found out by compiling nothing: older compilers lack the flag.
+    # Tested by an empty compilation: older compilers lack the flag.
     knows = accepts(path, _FILLED)
     return (*_WATCHED, *([_FILLED] if knows else []))
 
@@ -143,7 +143,7 @@ def accepts(command: str, *flags: str) -> bool:
     return True
 
 
-#: Seconds in which a compiler should say what it is.
+#: Seconds in which a compiler should report its version.
 PATIENCE = 30.0
 #: Compilers that run, for `stop`.
 _running: set[Any] = set()
@@ -168,8 +168,8 @@ class EndedError(CompileError):
 def run(
     command: Sequence[str], timeout: float | None = None, place: pathlib.Path | None = None
 ) -> str:
-    """Run a compiler and return what it says; raise CompileError if it fails. What it makes on the
-    way is in the folder `place`.
+    """Run a compiler and return its output; raise CompileError if it fails. Its intermediate files
+    are in the folder `place`.
     """
     if _ended:
         raise EndedError("the process ends")
@@ -177,8 +177,8 @@ def run(
     pipe = subprocess.PIPE
     environment = None if place is None else {**os.environ, "TMPDIR": str(place)}
     try:
-        # In a group of its own: a compiler starts others, which have to end with it. What it says
-        # may be anything.
+        # In a separate process group: a compiler starts others, which have to end with it. Its
+        # output may contain any bytes.
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True,
             text=True, errors="replace", env=environment,
@@ -208,7 +208,7 @@ def run(
 
 
 def stop() -> None:
-    """End the compilers that run; who waits for one gets an EndedError."""
+    """End the running compilers; threads that wait for one get an EndedError."""
     global _ended
     _ended = True
     for process in list(_running):
@@ -227,8 +227,8 @@ def _kill(process: Any) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-# ---- cached libraries ----
-# Libraries are named after what they were compiled from, so a stale one is never loaded.
+# ---- cached libraries ---- Libraries are named after the text they were compiled from, so a stale
+# one is never loaded.
 _store = Store("simulator", ".so")
 
 
@@ -245,7 +245,7 @@ def compiled(
     """
 
     def make() -> tuple[bytes, bytes]:
-        # A compiler writes to the disk; the store takes the bytes, and the folder goes. Not a
+        # A compiler writes to the disk; the store takes the bytes, and the folder is removed. Not a
         # TemporaryDirectory: a forked child would remove that of its parent when it ends.
         place = pathlib.Path(tempfile.mkdtemp(prefix="gpuarray-"))
         _places.add(place)
@@ -264,7 +264,7 @@ def compiled(
 def _runtime(cxx: str) -> pathlib.Path:
     """Return the path of the compiled runtime.
 
-    Once it is loaded, kernel libraries find it by a name that is made from its content.
+    Once it is loaded, kernel libraries find it by a name derived from its content.
     """
     host = folder() / "host"
     texts = [(host / name).read_text() for name in ("simulator.h", *_RUNTIME)]
@@ -303,7 +303,7 @@ def compile_library(text: str, kernels: Sequence[str]) -> Library:
 
 
 def load_host(name: str, *flags: str) -> ctypes.CDLL:
-    """Compile and load a file of kernels/host that stands alone."""
+    """Compile and load a self-contained file of kernels/host."""
     cxx, source = compiler(), folder() / "host" / name
     flags = ("-std=c++17", "-fPIC", "-O2", "-shared", *flags)
     key = "\0".join([version(cxx), *flags, source.read_text()]).encode()
@@ -341,14 +341,14 @@ class Library:
         self._library = ctypes.CDLL(str(path))
         # The library's own symbols tell where its constants and shared arrays are in memory.
         symbols, end = _read_elf(path.read_bytes())
-        # A function that the loader knows gives the difference between file and memory addresses.
+        # A function known to the loader gives the difference between file and memory addresses.
         base = self._entry(first) - symbols[f"sim_run_{first}"][0]
         self._constants = Region(base, end, INPUT, 1, "constants")
         self._shared: dict[str, list[Region]] = {}
         self._guards: list[Region] = []
         for name, (value, size) in symbols.items():
             if name.startswith("_ZGVZ"):
-                # Guard of a shared array's construction, which does nothing: mark it as done.
+                # The guard of a shared array's construction, which does nothing: mark it as done.
                 ctypes.memset(base + value, 1, size)
                 self._guards.append(Region(base + value, size, INPUT, 1, "guard"))
             # A static variable in a kernel is shared memory; its mangled name has the kernel and
@@ -376,7 +376,7 @@ class Library:
         blocks: tuple[int, int] = (0, 0),
         counts: np.ndarray | None = None,
     ) -> None:
-        """Run a kernel to its end; raise DeviceError for what it does wrong.
+        """Run a kernel to its end; raise DeviceError for its errors.
 
         Parameters
         ----------

@@ -1,10 +1,10 @@
-"""Programs of several devices in one process, run in turn: each goes on to its next collective.
+"""Programs of several devices in one process, run in turn: each runs to its next collective.
 
 Floor 4. In: for each device its program, a generator that yields (equation, operands) at every
 collective, and an engine that exchanges operands for results. Out: the results of each device.
 
-No thread waits for another, so nothing can hang: where devices that have to exchange something come
-to different collectives, that is an error at once. The order of devices is fixed, and so a run
+No thread waits for another, so it cannot deadlock: if devices that have to exchange something reach
+different collectives, that is an error immediately. The order of devices is fixed, and so a run
 repeats bit for bit.
 """
 
@@ -19,21 +19,21 @@ from gpuarray.core.flow import Choice, Loop
 from gpuarray.core.graph import Eqn, Graph, called, storage_dtype
 
 #: (equation, operands of each device) -> results of each device. An engine that exchanges values
-#: while devices compute is also asked for halves (compiler/lower/overlap.py): to start an exchange,
-#: for which each device is given the same thing, and, given that by each, for the results.
+#: during computations also handles halves (compiler/lower/overlap.py): starting an exchange gives
+#: each device the same token, and passing it back gives the results.
 Engine = Callable[[Any, list], list]
 
 
-#: equation -> the groups of devices that it is between: their numbers, and what it does for them as
-#: a function of their operands. Groups that the engine can only serve all at once are left out.
+#: equation -> the groups of devices of an exchange: their numbers, and a function of their
+#: operands. Groups that the engine can only serve all together are omitted.
 Among = Callable[[Any], list[tuple[list[int], Callable[[list], list]]]]
 
 
 def run(programs: Sequence[Any], engine: Engine, among: Among | None = None) -> list[list]:
     """Run the programs of all devices to their ends; return the results of each.
 
-    Devices may part, in branches and loops that depend on their own values, as long as those that
-    an exchange is between come to it together: `among` says which these are.
+    Devices may diverge, in branches and loops that depend on their own values, if those of an
+    exchange reach it together: `among` gives its groups.
     """
     sends = [program.send for program in programs]
     answers: list[Any] = [None] * len(programs)
@@ -60,7 +60,7 @@ def run(programs: Sequence[Any], engine: Engine, among: Among | None = None) -> 
 
 
 def of_all(parts: list[tuple[list[int], Callable[[list], list]]]) -> Callable[[list], list]:
-    """Return an exchange of all devices, from what it does for each group of them."""
+    """Return an exchange of all devices, from the functions of its groups."""
 
     def exchange(operands: list) -> list:
         results: list[list] = [[] for _ in operands]
@@ -74,7 +74,7 @@ def of_all(parts: list[tuple[list[int], Callable[[list], list]]]) -> Callable[[l
 
 
 def _rows(asked: Sequence[Any]) -> list | None:
-    """Return the operands of all devices; None where one has ended or is at another equation."""
+    """Return the operands of all devices; None if one has ended or is at another equation."""
     first, rows = asked[0], []
     for a in asked:
         # The same equation object: all devices run one text.
@@ -96,7 +96,7 @@ def _with_those_behind(
 
 
 def _next(program: Any, answer: Any, device: int, ends: dict[int, list]) -> Any:
-    """Return what a device asks for next; None if it ended, with its results in `ends`."""
+    """Return a device's next request; None if it ended, with its results in `ends`."""
     try:
         return program.send(answer)
     except StopIteration as end:
@@ -107,17 +107,17 @@ def _next(program: Any, answer: Any, device: int, ends: dict[int, list]) -> Any:
 def _apart(
     programs: Sequence[Any], asked: list, ends: dict[int, list], among: Among | None
 ) -> list:
-    """Run devices that are at different places, until all meet: return what they ask for there.
+    """Run diverged devices until all meet: return their requests there.
 
-    An exchange waits for the devices that it is between, and for no others. Nothing is returned
-    if all have come to their ends.
+    An exchange waits only for the devices that it is between. Returns None if all have ended.
     """
     while any(a is not None for a in asked):
         if _rows(asked) is not None:
             return asked
-        # Not all are at one place, but a group may be complete: its exchange concerns nobody else.
+        # Not all are at one place, but a group may be complete: its exchange does not involve
+        # others.
         meeting = _meeting(asked, among)
-        # Nobody can go on: each waits for a device that waits elsewhere.
+        # Deadlock: each waits for a device that waits elsewhere.
         if not meeting:
             raise _mismatch(programs, asked, among)
         for group, exchange in meeting:
@@ -128,7 +128,7 @@ def _apart(
 
 
 def _meeting(asked: list, among: Among | None) -> list:
-    """Return the groups of which all devices have come to one exchange, and what it does."""
+    """Return the groups whose devices have all reached one exchange, and its functions."""
     if among is None:
         return []
     eqns = {id(a[0]): a[0] for a in asked if a is not None}
@@ -141,7 +141,7 @@ def _meeting(asked: list, among: Among | None) -> list:
 
 
 def _mismatch(programs: Sequence[Any], asked: Sequence[Any], among: Among | None) -> RuntimeError:
-    """End all programs; return the error that says which device is where."""
+    """End all programs; return an error that shows each device's position."""
     for program in programs:
         program.close()
     at = ["at its end" if a is None else f"at {a[0].primitive.name} ({a[0].site})" for a in asked]
@@ -193,13 +193,15 @@ def _called(graph: Graph, compile: Callable[[Graph], Callable]) -> Callable[...,
 
     def silent(*operands: Any) -> Iterator[Any]:
         return function(*operands)
-        yield  # what makes it a generator
+        yield  # makes it a generator
 
     return silent
 
 
 def _where(going: Any, new: list, old: Sequence[Any]) -> list:
-    """Return what goes on in a loop whose condition has an axis: others keep their values."""
+    """Return the new values of elements that continue in a loop whose condition has an axis; others
+    keep their values.
+    """
     if not isinstance(going, np.ndarray):
         raise NotImplementedError(
             "a while_loop with collectives in its body, under vmap, runs on CPU devices only: give "
@@ -226,7 +228,8 @@ def _branches(choice: Choice, compile: Callable[[Graph], Callable]) -> Callable[
 def _loop(
     loop: Loop, eqn: Eqn, compile: Callable[[Graph], Callable], room: Callable[..., Any]
 ) -> Callable[..., Any]:
-    # Generators: what yields waits for the other devices, and collectives may stand inside a turn.
+    # Generators: a yield waits for the other devices, and collectives may occur inside an
+    # iteration.
     body = _called(loop.body, compile)
     condition = None if loop.condition is None else _called(loop.condition, compile)
     count = len(loop.carry)

@@ -1,10 +1,10 @@
 """Collectives between devices of several processes, by MPI.
 
 Floor 4. In: a collective's equation, and the operands of this process's devices. Out: their
-results. What can be combined is combined among the own devices first, then between processes.
+results. Values are combined among this process's devices first, then between processes.
 
-All traffic is on communicators of our own, in calls that return at once: whoever waits can be
-interrupted, and the watchdog (runtime/processes.py) sees what is waited for.
+All traffic is on private communicators, by nonblocking calls: waiting can be interrupted, and the
+watchdog (runtime/processes.py) sees what is being waited for.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PATIENT, POLITE = 1000, 20
 
 
 class Waiting(NamedTuple):
-    """What a process is doing with the others, for the watchdog."""
+    """A process's current operation with the others, for the watchdog."""
 
     number: int
     what: str
@@ -53,7 +53,7 @@ Steps = Generator[list, None, list]
 
 
 class PendingExchange(NamedTuple):
-    """An exchange in progress, or the results of one in which nothing is sent."""
+    """An exchange in progress, or the results of one that sends nothing."""
 
     steps: Steps | None
     requests: list
@@ -67,7 +67,7 @@ class World:
         everyone = MPI.COMM_WORLD
         self.rank: int = everyone.Get_rank()
         self.size: int = everyone.Get_size()
-        #: What is going on, None between exchanges.
+        #: The current operation, None between exchanges.
         self.waiting: Waiting | None = None
         self.number = 0
         #: Exchanges in progress by id: MPI writes to their memory, whatever becomes of the program.
@@ -81,7 +81,7 @@ class World:
         self.begin("the start of the other processes", limit)
         self.wait([everyone.Ibarrier()])
         self._comm = everyone.Dup()
-        # A communicator of its own: MPI pairs calls in the order of each communicator, and a check
+        # A separate communicator: MPI pairs calls in the order of each communicator, and a check
         # must not be paired with an exchange of a program.
         self._checks = everyone.Dup()
         # Processes of one machine, which share its cores.
@@ -92,9 +92,9 @@ class World:
         self._patience = PATIENT if self.local_size <= cores else POLITE
         self.end()
 
-    # ---- what is going on ----
+    # ---- the current operation ----
     def begin(self, what: str, limit: float | None = None) -> None:
-        """Note what is done with the other processes from here on."""
+        """Record the current operation with the other processes."""
         self.number += 1
         self.waiting = Waiting(self.number, what, time.monotonic(), threading.get_ident(), limit)
 
@@ -138,7 +138,7 @@ class World:
         return made.reshape(value.shape), requests
 
     def reduced(self, values: list[np.ndarray], op: Any, comm: Any) -> tuple[list, list]:
-        """Start to reduce several arrays, small ones of a dtype as one; return as `reduce`."""
+        """Start to reduce several arrays, small ones of a dtype together; return as `reduce`."""
         # Small arrays of a dtype in one call: each call costs a latency, however little it sends.
         together: dict[Any, list[int]] = {}
         for i, x in enumerate(values):
@@ -162,12 +162,12 @@ class World:
         return made, requests
 
     def gather(self, mine: np.ndarray, counts: Sequence[int], comm: Any) -> tuple[list, list]:
-        """Start to gather bytes; return those of each process to be, and the requests."""
-        # Where the bytes of each process begin in what is gathered.
+        """Start to gather bytes; return the future buffers of each process, and the requests."""
+        # The start of each process's bytes in the gathered buffer.
         ends = np.cumsum([0, *counts])
         made = np.empty(int(ends[-1]), np.uint8)
         requests = []
-        # Counts of MPI are C ints: more than that goes in several calls.
+        # Counts of MPI are C ints: larger arrays go in several calls.
         step = max(1, CHUNK // len(counts))
         for start in range(0, max(counts), step):
             part = [min(max(n - start, 0), step) for n in counts]
@@ -192,13 +192,13 @@ class World:
             for i in range(0, data.size, CHUNK)
         ]
 
-    # ---- of all processes of a team, apart from the programs' own exchanges ----
+    # ---- among all processes of a team, separate from the programs' exchanges ----
     def gathered(self, data: bytes, processes: tuple[int, ...], what: str) -> list[bytes]:
-        """Return what each of some processes gives; all of them must call it."""
+        """Return the data of each of some processes; all of them must call it."""
         self.begin(what)
         comm = self._checks if len(processes) == self.size else self.among(processes)
         mine = np.frombuffer(data, np.uint8)
-        # What processes give may differ in length: first the lengths, then the bytes.
+        # Processes' data may differ in length: first exchange the lengths, then the bytes.
         size = np.array([mine.size], np.int64)
         sizes = np.empty(len(processes), np.int64)
         self.wait([comm.Iallgather(size, sizes)])
@@ -211,7 +211,7 @@ class World:
         """Whether some processes give the same number below 2^63; all of them must call it."""
         self.begin(what)
         comm = self._checks if len(processes) == self.size else self.among(processes)
-        # The largest of `n` and of `-n` are the largest and, but for its sign, the smallest `n`.
+        # The maximum of `n` and of `-n` are the largest and, up to its sign, the smallest `n`.
         ends, requests = self.reduce(np.array([number, -number]), MPI.MAX, comm)
         self.wait(requests)
         self.end()
@@ -285,9 +285,11 @@ class Processes:
             world.end()
 
     def among(self, asked: Eqn | Half) -> list[tuple[list[int], Callable[[list], list]]]:
-        """Return the groups of our devices that are served alone, and what is done for each."""
+        """Return the groups of this process's devices that are served separately, and their
+        functions.
+        """
         ours = range(len(self.mine))
-        # What a device knows of itself, it waits for nobody to tell; all else is for all at once.
+        # A device knows its own index without waiting; everything else is for all devices together.
         if asked.primitive is ops.axis_index_p:
             said = self(asked, [[] for _ in ours])
             return [([i], lambda operands, i=i: [said[i]]) for i in ours]
@@ -296,7 +298,7 @@ class Processes:
     def _started(self, exchange: Callable, operands: list[list]) -> PendingExchange:
         """Start an exchange."""
         steps = exchange(operands)
-        if isinstance(steps, list):  # nothing is sent
+        if isinstance(steps, list):  # no communication
             return PendingExchange(None, [], steps)
         going = PendingExchange(steps, next(steps), [])
         self.world.going[id(going)] = going
@@ -337,7 +339,7 @@ class Processes:
             return lambda operands: answer
         if prim in (once_p, once_with_effect_p):
             return self._once(eqn)
-        # Says something of a type, and moves nothing.
+        # Only changes a type, and moves nothing.
         if prim is ops.pcast_p or not avals:
             return lambda operands: operands
         if prim in (ops.psum_p, ops.pmax_p, ops.pmin_p):
@@ -353,14 +355,14 @@ class Processes:
             return self._permuted(params, avals[0], parts)
         return self._on_all(prim, params, avals, parts)
 
-    # ---- one process runs it, and tells the others ----
+    # ---- one process runs it, and sends the results to the others ----
     def _once(self, eqn: Eqn) -> Callable:
         run = run_once(eqn)
         avals = tuple(v.aval for v in eqn.outvars)
         dtypes = [storage_dtype(a) for a in avals]
         sizes = [a.size * dtype.itemsize for a, dtype in zip(avals, dtypes, strict=True)]
         ends = np.cumsum([0, *sizes])
-        # The first device's process; what the others give in is nothing.
+        # The first device's process; operands of the others are ignored.
         first, processes = self.owners[0], tuple(sorted(set(self.owners)))
         counts = [int(ends[-1]) if p == first else 0 for p in processes]
         world = self.world
@@ -400,7 +402,7 @@ class Processes:
                 # The devices of a process are in the order of the group.
                 at = dict(zip(part.processes, map(_rows(dtypes, avals, ends), found), strict=True))
                 rows = [next(at[owners[d]]) for d in part.members]
-                # Those of this process were sent along, and are here as they were.
+                # Those of this process were sent along, and are available directly.
                 for place, i in part.mine:
                     rows[place] = operands[i]
                 out = function(rows)
@@ -419,11 +421,11 @@ class Processes:
         codes: list[ReductionCode],
         parts: list[DeviceGroup],
     ) -> Callable:
-        # What is sent is wider than what is kept, so local sums are, too.
+        # Sent values are wider than the operands, so local sums are, too.
         wide = tuple(a.update(dtype=c.dtype) for a, c in zip(avals, codes, strict=True))
         params = {**params, "axis_index_groups": None}
-        # Devices of one process are combined before anything is sent. Numbers among the axes are
-        # those of the array itself, which are folded in the same call.
+        # Devices of one process are combined before sending. Numbers in `axes` are those of the
+        # array itself, which are folded in the same call.
         own = any(isinstance(axis, int) for axis in params["axes"])
         locals_ = [
             meaning(prim, wide, params, len(part.mine)) if own or len(part.mine) > 1 else same
@@ -465,7 +467,7 @@ class Processes:
     def _scattered(
         self, each: list[dict], avals: tuple[ShapedArray, ...], parts: list[DeviceGroup]
     ) -> Callable:
-        # Several operands are of one dtype, and what goes to a device is sent as one.
+        # Several operands have one dtype, and the data for a device is sent together.
         axes = [params["scatter_dimension"] for params in each]
         code = sum_code(avals[0])
         assert code is not None
@@ -479,8 +481,7 @@ class Processes:
 
         def exchange(operands: list[list]) -> Steps:
             requests: list = []
-            # What is being sent is kept in `sent` until the requests are done: MPI reads it
-            # meanwhile.
+            # Data being sent is kept in `sent` until the requests are done: MPI reads it meanwhile.
             kept, sent = [], []
             for part, function in zip(parts, locals_, strict=True):
                 rows = [[code.widened(x) for x in operands[i]] for _, i in part.mine]
@@ -536,8 +537,8 @@ class Processes:
                 cut = {at: np.split(np.asarray(operands[i][0]), n, split) for at, i in part.mine}
                 shape = next(iter(cut.values()))[0].shape
                 for at, i in part.mine:
-                    # In the order of members: from a device of this process at once, from others
-                    # when they come.
+                    # In the order of members: from a device of this process immediately, from
+                    # others when they arrive.
                     me, pieces = part.members[at], []
                     for place, device in enumerate(part.members):
                         other = owners[device]

@@ -1,7 +1,7 @@
-"""Numbers as MPI reduces them: in which dtype they are added up, and what stands for them there.
+"""MPI reductions of dtypes: the dtype used for the sum, and the representation in MPI.
 
-Floor 4. In: a collective that reduces, and the aval of an operand. Out: a ReductionCode, or None
-where MPI cannot.
+Floor 4. In: a collective that reduces, and the aval of an operand. Out: a ReductionCode, or None if
+MPI cannot do it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpuarray.primitives.collective import ops
 
 
 class ReductionCode(NamedTuple):
-    """How numbers of a dtype are reduced: as which dtype, and as what MPI sees of them."""
+    """How numbers of a dtype are reduced: the dtype used, and the view passed to MPI."""
 
     dtype: np.dtype
     encoded: Callable[[np.ndarray], np.ndarray]
@@ -29,7 +29,7 @@ class ReductionCode(NamedTuple):
 
 
 def same(x: Any) -> Any:
-    """Return a value as it is."""
+    """Return a value unchanged."""
     return x
 
 

@@ -1,8 +1,8 @@
 """Where the values between the kernels of a plan are in memory.
 
-Floor 4. In: the kernels, how long values live, which inputs are donated. Out: for each value that a
-kernel writes `PlannedMemory`: a part of one allocation that all share, which later values use
-again, or for a result an allocation of its own, or the memory of a donated input.
+Floor 4. In: the kernels, the lifetimes of values, the donated inputs. Out: for each value that a
+kernel writes `PlannedMemory`: a part of one shared allocation, which later values reuse, or for a
+result a separate allocation, or the memory of a donated input.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Placement:
                 self.pieces[v] = piece
                 piece.last = max(piece.last, lifetimes.last.get(v, i))
                 piece.result |= v in results
-        # Results have allocations of their own; the others are packed into one.
+        # Results have separate allocations; the others are packed into one.
         shared = {id(m): m for m in self.pieces.values() if not m.result}
         self.shared_bytes = packed(list(shared.values()))
 
@@ -102,7 +102,7 @@ class Placement:
 
         The memory must be donated or the plan's own, and the kernel must be able to write in place.
         """
-        # Whose memory it is: the plan's own, or that of an input, which only one value may take.
+        # The owner of the memory: the plan itself, or an input, which only one value may take.
         number = self._inputs.get(source)
         if number is None:
             piece = self.pieces.get(source)
@@ -124,7 +124,8 @@ class Placement:
 
 
 def packed(pieces: list[PlannedMemory]) -> int:
-    """Assign offsets so that no two pieces in use at once overlap; return the total bytes.
+    """Assign offsets so that no two pieces with overlapping lifetimes overlap; return the total
+    bytes.
 
     First fit, the largest pieces first.
     """

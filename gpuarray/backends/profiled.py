@@ -1,7 +1,7 @@
 """Generated functions with a profiler range around each step.
 
 Floor 4. In: the generated function of a plan. Out: a second function of the same steps, generated
-when a profile first asks for it, so that the usual one pays nothing. Named scopes (`named_scope`)
+when a profile first needs it, so that the usual one has no overhead. Named scopes (`named_scope`)
 are ranges around the steps recorded in them.
 """
 
@@ -31,14 +31,14 @@ class Together(NamedTuple):
 
 
 class Steps:
-    """The generated text of a plan and what its lines run, kept with its function.
+    """The generated text of a plan and the steps of its lines, kept with its function.
 
     Parameters
     ----------
     text :
         The lines.
     of :
-        Line number -> the step it runs, or a name for what is no step.
+        Line number -> the step it runs, or a name if it is not a step.
     holders :
         Name in the text -> the equation with Graphs that it calls.
     inside :
@@ -46,7 +46,7 @@ class Steps:
     plan :
         The plan.
     clock :
-        Returns what times the steps on a GPU, in a session; None where the host does.
+        Returns an object that times the steps on a GPU, in a session; None if the host does.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ def profiled(function: Any) -> Any:
 
 
 def _written(function: Any, steps: Steps) -> Any:
-    # The same lines, indented, each step in a `with` statement of its own.
+    # The same lines, indented, each step in its own `with` statement.
     head, *lines = steps.text.split("\n")
     space = dict(function.__globals__)
     made = [head, "    with ranges() as at:"]
@@ -85,7 +85,7 @@ def _written(function: Any, steps: Steps) -> Any:
         if step is not None:
             space[f"step_{number}"] = _Step(step)
             indent = line[: len(line) - len(line.lstrip())]
-            # The indentation of the line itself, which may stand inside a `with`.
+            # The indentation of the line itself, which may be inside a `with`.
             made.append(f"    {indent}with at(step_{number}):")
             line = "    " + line
         made.append("    " + line)
@@ -118,7 +118,7 @@ class _Step:
             self.name = step
             self.args["kind"] = "kernels"
             return
-        # The name lists what the step does, each operation once.
+        # The name lists the operations of the step, each once.
         steps = step.steps if isinstance(step, Together) else (step,)
         eqns = [e for s in steps for e in step_eqns(s)]
         names = list(dict.fromkeys(e.primitive.name for e in eqns))
@@ -159,7 +159,7 @@ class _Ranges:
     def __init__(self, steps: Steps):
         self._whole = Range(steps.name, "run", about=steps)
         session = ranges.session
-        # A GPU is done with a step long after its launch: it is asked for its own times.
+        # A GPU finishes a step long after its launch: use its own times.
         self._clock = None
         if steps.clock is not None and session is not None:
             self._clock = steps.clock(session)
@@ -177,8 +177,8 @@ class _Ranges:
         return made if self._clock is None else self._clock.timed(made)
 
     def _move(self, scopes: tuple[str, ...]) -> None:
-        # Close the scopes that are left, innermost first, and open the new ones.
-        # Scopes that both share stay open.
+        # Close the scopes that were left, innermost first, and open the new ones. Common scopes
+        # stay open.
         same = len(os.path.commonprefix([self._scopes, scopes]))
         while len(self._open) > same:
             self._open.pop().__exit__()

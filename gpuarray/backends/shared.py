@@ -2,7 +2,7 @@
 
 Floor 4. In: a collective's equation, and the operands of each device. Out: the results of each.
 
-What a collective means is its batch rule: the operands of a group of devices, stacked, are a
+The meaning of a collective is its batch rule: the operands of a group of devices, stacked, are a
 batch, and its elements are the results. So `vmap(axis_name=)` and devices cannot differ.
 """
 
@@ -29,7 +29,7 @@ from gpuarray.util import Recent
 
 #: The name of the axis of devices in the Graph of a collective.
 _GROUP = "devices"
-#: From so many elements a sum over devices adds arrays, and does not stack them first.
+#: From this many elements on, a sum over devices adds arrays, and does not stack them first.
 _ADDED_FROM = 4096
 
 _added: dict[Any, str] = {ops.psum_p: "add", ops.pmax_p: "max", ops.pmin_p: "min"}
@@ -56,14 +56,14 @@ class SharedMemory:
         self._groups_by_eqn: dict[int, tuple[Eqn, list]] = {}
 
     def __call__(self, eqn: Eqn, operands: list[list]) -> list[list]:
-        # By id: the equation is kept beside it, so no other one can get its number.
+        # By id: the equation is stored too, so the id cannot be reused.
         known = self._by_eqn.get(id(eqn))
         if known is None:
             known = self._by_eqn[id(eqn)] = (eqn, self._exchange(eqn))
         return known[1](operands)
 
     def among(self, eqn: Eqn) -> list[tuple[list[int], Callable[[list], list]]]:
-        """Return the groups of devices that an exchange is between, and what it does for each."""
+        """Return the groups of devices of an exchange, and a function for each."""
         known = self._groups_by_eqn.get(id(eqn))
         if known is None:
             known = self._groups_by_eqn[id(eqn)] = (eqn, self._parts(eqn))
@@ -74,7 +74,7 @@ class SharedMemory:
         if prim in (once_p, once_with_effect_p):
             return [(list(range(self.count)), self._once(eqn))]
         groups = groups_of(self.sizes, ops.names_in(params), params.get("axis_index_groups"))
-        # What a device knows of itself, it waits for nobody to tell.
+        # A device knows its own index without waiting.
         if prim is ops.axis_index_p:
             return [([i], _saying(n)) for i, n in enumerate(numbers_in(groups))]
         if prim is ops.pcast_p:
@@ -88,7 +88,7 @@ class SharedMemory:
         if eqn.primitive is ops.axis_index_p:
             answer = [row for _, said in parts for row in said([])]
             return lambda operands: answer
-        # One group of all devices, in order, needs nothing sorted out.
+        # One group of all devices, in order, needs no permutation.
         if [group for group, _ in parts] == [list(range(self.count))]:
             return parts[0][1]
         return lockstep.of_all(parts)
@@ -125,8 +125,8 @@ def groups_of(sizes: Mapping[Any, int], names: tuple, chosen: Any = None) -> lis
     >>> groups_of({"x": 2, "y": 3}, ("x",))
     [[0, 3], [1, 4], [2, 5]]
     """
-    # Devices are numbered row by row over the grid; those of a group differ along the named axes
-    # alone.
+    # Devices are numbered in row-major order over the grid; those of a group differ only along the
+    # named axes.
     grid = np.arange(math.prod(sizes.values())).reshape(tuple(sizes.values()))
     order = list(sizes)
     along = [order.index(name) for name in names]
@@ -167,7 +167,7 @@ def _batch_rule(prim: Any, stacked: Sequence, params: dict, size: int) -> tuple[
 
 
 def of_stack(prim: Any, avals: Sequence[ShapedArray], params: dict, size: int, i: int) -> Graph:
-    """Return the results of element `i` as a Graph of the operands of a group, each a stack."""
+    """Return the results of element `i` as a Graph of a group's stacked operands."""
     params = along_group(params)
 
     def fun(*stacked: Any) -> list:
@@ -189,9 +189,9 @@ def meaning(
 ) -> Callable[[list[list]], list[list]]:
     """Return a collective among `size` devices as a function of the operands of each.
 
-    `on_host` says that operands are NumPy's, which it stacks itself; else the program does.
+    `on_host` means that operands are NumPy's, which it stacks itself; else the program does.
     """
-    # 1. Several operands in one exchange: the meaning of each by itself.
+    # 1. Several operands in one exchange: handle each separately.
     one = together.alone(prim)
     if one is not prim or (
         prim in _added and len(avals) > 1
@@ -214,14 +214,14 @@ def meaning(
     large = bool(avals) and all(a.size >= _ADDED_FROM and a.dtype.itemsize >= 4 for a in avals)
     if prim is ops.reduce_scatter_p and on_host and large:
         return _scattered(avals, params, size, compile)
-    # What only moves is copied once, from where it is to where it goes.
+    # Pure data movement: copy each operand once, from source to destination.
     if on_host and prim is ops.ppermute_p and np.all(np.less(params["perm"], size)):
         return _permuted(params["perm"])
     if on_host and prim is ops.all_to_all_p and large:
         return _to_all(params["split_axis"], params["concat_axis"], size)
     params = along_group(params)
     numbers = [a for a in params.get("axes", ()) if isinstance(a, int)]
-    # Filled while the function is traced: the axis of each result along which devices lie.
+    # Filled while the function is traced: the device axis of each result.
     outputs: list[int | None] = []
 
     def batched(*stacked: Any) -> list:
@@ -292,7 +292,7 @@ def _scattered(
 
     def exchange(operands: list[list]) -> list[list]:
         (whole,) = total(operands)[0]
-        # Views of one sum: nothing is copied.
+        # Views of one sum, without copies.
         parts = np.split(np.asarray(whole), size, axis)
         return [[part if tiled else part.squeeze(axis)] for part in parts]
 

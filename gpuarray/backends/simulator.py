@@ -40,12 +40,12 @@ BATCH = 128
 #: Seed of the order in which blocks and threads run.
 _seed = 1
 
-#: Takes what each launch moves, by kernel; None: it is not counted.
+#: Receives the data moved by each launch, by kernel; None: it is not counted.
 _counter: Callable[[KernelSource, dict[str, Moved]], None] | None = None
 
 _lock = util.lock()
 _waiting: list[weakref.ref[Launcher]] = []
-#: Compiled kernels by their body: the library, and the name in it. Nothing is ever unloaded.
+#: Compiled kernels by their body: the library, and the name in it. Never unloaded.
 _made: dict[str, tuple[hostcc.Library, str]] = {}
 
 
@@ -81,8 +81,8 @@ class Moved(NamedTuple):
 
 @contextlib.contextmanager
 def counting(counter: Callable[[KernelSource, dict[str, Moved]], None]) -> Iterator[None]:
-    """Context manager: call `counter` with each kernel that runs and what it moves of each of its
-    arrays, by their names in the text.
+    """Context manager: call `counter` with each kernel that runs and the data it moves of each of
+    its arrays, by their names in the text.
     """
     global _counter
     before, _counter = _counter, counter
@@ -111,7 +111,7 @@ class Launcher:
         buffers, begun = buffers[: len(emitted.inputs)], buffers[len(emitted.inputs) :]
         outs = [np.empty(v.aval.shape, storage_dtype(v.aval)) for v in emitted.outputs]
         aliased = [emitted.outputs.index(v) for v in emitted.kernel.aliases]
-        # Start with a copy of the operand: what the user holds must not change.
+        # Start with a copy of the operand: the user's value must not change.
         for i, before in zip(aliased, begun, strict=True):
             outs[i] = _aligned(np.array(before, order="C"))
         if not any(x.size for x in outs):
@@ -181,8 +181,8 @@ def _body(emitted: KernelSource) -> str:
 def _compile(wanted: Launcher) -> hostcc.Library:
     """Compile a kernel together with others that wait, and return its library."""
     batch, fresh = [wanted], {wanted.body} - _made.keys()
-    # Fill the batch with kernels that are waiting: several take little longer to compile than one,
-    # and those compiled before cost nothing.
+    # Fill the batch with pending kernels: compiling several takes little longer than one, and those
+    # compiled before cost nothing.
     for kernel in [k for r in _waiting if (k := r()) is not None and k is not wanted]:
         if kernel.body in _made or kernel.body in fresh or 0 < len(fresh) < BATCH:
             batch.append(kernel)
@@ -195,7 +195,7 @@ def _compile(wanted: Launcher) -> hostcc.Library:
         batch = [wanted]  # the error may be in another kernel
         compile_kernels(batch)
     done = {id(k) for k in batch}
-    # Those that are gone, or have been compiled, wait no longer.
+    # Dropped kernels, and those that have been compiled, no longer wait.
     _waiting[:] = [r for r in _waiting if (k := r()) is not None and id(k) not in done]
     assert wanted.library is not None
     return wanted.library
@@ -230,7 +230,7 @@ class SimulatorProgramWriter(host.NumpyProgramWriter):
         group = group_in(step)
         try:
             emitted = emit(step)
-        # Without a kernel the group runs by NumPy's rules, and what was inlined becomes steps
+        # Without a kernel the group runs by NumPy's rules, and inlined equations become steps
         # again.
         except NoKernel as error:  # no rule, or a dtype that CUDA has no type for
             _fall_back(group, error)

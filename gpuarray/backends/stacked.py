@@ -1,11 +1,11 @@
-"""Programs of devices that share memory and hold little, run for all of them at once.
+"""Programs of devices that share memory and hold little data, run for all of them together.
 
 Floor 4. In: the program of one device. Out: a function of the operands of all devices: the program
-under a batch axis of devices, on stacks of operands. A turn of a loop costs one NumPy call for each
-operation then, and not one for each operation and device.
+under a batch axis of devices, on stacked operands. An iteration of a loop then takes one NumPy call
+for each operation, and not one for each operation and device.
 
-Each value of the stack is what its device would have computed: operations do not mix elements
-along a batch axis, and what a collective means is its batch rule (shared.py).
+Each value of the stack is what its device would have computed: operations do not mix elements along
+a batch axis, and the meaning of a collective is its batch rule (shared.py).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from gpuarray.errors import MissingRuleError
 from gpuarray.transforms.batch import BatchAxis, batch_flat
 from gpuarray.transforms.tracing import TracedFunction, stage
 
-#: The most elements of a device's values: for larger ones the calls of NumPy are what takes time,
-#: and stacks would be copies.
+#: Maximum number of elements of a device's values: for larger ones the calls themselves do not
+#: dominate, and stacking would copy.
 SMALL = 1 << 10
-#: Operations whose batch rules are as fast, and leave each element's bits as they are: a product of
-#: matrices may add in another order in a batch.
+#: Operations whose batch rules are as fast, and do not change any element's bits: a matrix product
+#: may add in another order in a batch.
 _ALIKE = frozenset(
     {Kind.POINTWISE, Kind.REDUCTION, Kind.VIEW, Kind.MOVEMENT, Kind.GENERATOR, Kind.COLLECTIVE}
 )
@@ -37,11 +37,10 @@ _ALIKE = frozenset(
 def stacked(graph: Graph, sizes: Mapping[Any, int]) -> Callable[[list[list]], list[list]] | None:
     """Return the program of all devices, from rows with a buffer for each to such rows.
 
-    None where it is not worth it, or devices may take different ways: only loops that exchange
-    values are run so.
+    None if it is not worthwhile, or devices may diverge: only loops with exchanges run this way.
     """
     loops = [e for e in graph.eqns if e.primitive.kind is Kind.CALL and _exchanges(e)]
-    # Along several axes of a mesh a batch of batches would add up in another order.
+    # Along several mesh axes nested batches would add in another order.
     if len(sizes) != 1 or not loops or not _is_alike(graph):
         return None
     ((name, size),) = sizes.items()
@@ -61,7 +60,7 @@ def stacked(graph: Graph, sizes: Mapping[Any, int]) -> Callable[[list[list]], li
 
     def together(inputs: list[list]) -> list[list]:
         found = run(*map(np.array, inputs))
-        # What is the same on all devices is there once.
+        # A value that is the same on all devices is stored once.
         return [
             [x] * size if dim is None else list(np.moveaxis(x, dim, 0))
             for x, dim in zip(found, dims, strict=True)

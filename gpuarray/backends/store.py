@@ -13,7 +13,7 @@ Floor 4. In: a key (everything that the code depends on) and a function that mak
   folder is full.
 
 Nothing is unpickled or evaluated. The code is at the beginning of the file: loaders of libraries
-and of cubins use the sizes in their headers and ignore what follows.
+and of cubins use the sizes in their headers and ignore the rest.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Store:
         self.largest, self.total = largest, total
         # Bytes that this process may write to a folder (by device and inode) before it scans it.
         self._room: dict[tuple[int, int], int] = {}
-        self._told: pathlib.Path | None = None  # a folder of which a warning said that it is bad
+        self._told: pathlib.Path | None = None  # a folder for which a warning was already given
 
     def path(self) -> pathlib.Path:
         """Return where the folder is, or would be."""
@@ -143,7 +143,7 @@ class Store:
     # ---- files ----
     def _read(self, folder: int, name: str, key: bytes) -> tuple[bytes, bytes] | None:
         """Return code and note of a file if it is valid, else None."""
-        # Do not wait for a FIFO, nor follow a link.
+        # Do not block on a FIFO, or follow a link.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             file = os.open(name, flags, dir_fd=folder)
@@ -153,7 +153,7 @@ class Store:
             # The open file is examined, and not its name, which could be replaced meanwhile.
             found = os.fstat(file)
             plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
-            # A digest proves that the content is complete; owner and mode, that nobody else wrote
+            # A digest proves that the content is complete; owner and mode, that no other user wrote
             # it.
             own = found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) == 0o600
             if not plain or not own or found.st_size > self.largest:
@@ -171,7 +171,7 @@ class Store:
         """Write a file under its name, atomically and complete."""
         if len(data) > self.largest:
             raise OSError(errno.EFBIG, f"an entry takes at most {self.largest} bytes")
-        # Written under a random name and then renamed: readers see all of a file or none of it.
+        # Written under a random name and then renamed: readers see all of a file or nothing.
         new = _NEW + secrets.token_hex(8)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with open(os.open(new, flags, 0o600, dir_fd=folder), "wb") as file:
@@ -243,7 +243,7 @@ def _opened(path: pathlib.Path) -> Iterator[int]:
             raise _refusal(path, f"its mode is {stat.S_IMODE(found.st_mode):o} (chmod 700)")
         if above.st_uid not in (0, os.getuid()):
             raise _refusal(path, f"the folder it lies in belongs to user {above.st_uid}")
-        # The sticky bit (as of /tmp) lets only the owner rename what lies in a folder.
+        # The sticky bit (as of /tmp) lets only the owner rename entries of a folder.
         if above.st_mode & 0o022 and not above.st_mode & stat.S_ISVTX:
             raise _refusal(path, "others can rename it (chmod go-w the folder it lies in)")
         yield folder
@@ -260,7 +260,7 @@ def _refusal(path: pathlib.Path, reason: str) -> DeviceError:
 
 
 def _make_folders(path: pathlib.Path) -> None:
-    """Make a folder, and missing ones above it, each closed to others."""
+    """Create a folder, and missing parents, each closed to other users."""
     if not path.parent.exists():
         _make_folders(path.parent)
     # Another process may have made it meanwhile.
@@ -268,7 +268,7 @@ def _make_folders(path: pathlib.Path) -> None:
         path.mkdir(mode=0o700)
 
 
-#: Temporary folder of each process for what it cannot keep; a forked child has its own.
+#: Temporary folder of each process for entries it cannot store; a forked child has its own.
 _passing: dict[int, str] = {}
 
 

@@ -1,7 +1,7 @@
-"""What the generated functions of all backends share: the steps of a plan as lines of Python.
+"""Shared code of all backends' generated functions: the steps of a plan as lines of Python.
 
 Floor 4. In: a Plan, and a backend's subclass of `ProgramWriter`. Out: a function from buffers to a
-list of buffers, written once, so that a call looks nothing up and decides nothing again.
+list of buffers, written once, so that a call makes no lookups and no decisions.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ NOTHING: frozenset[int] = frozenset()
 class ProgramWriter(abc.ABC):
     """Writes the function of a plan line by line.
 
-    A subclass says how values are named (`operand`, `name`, `result`), what runs an equation
-    (`routine`) and how a group is run (`kernel`). It may run views otherwise than by a call
-    (`view`), choose between functions at the call (`called`), and release what nothing reads any
-    more (`dead`).
+    A subclass defines how values are named (`operand`, `name`, `result`), the implementation of an
+    equation (`routine`) and how a group is run (`kernel`). It may run views otherwise than by a
+    call (`view`), choose between functions at the call (`called`), and release values that are no
+    longer read (`dead`).
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class ProgramWriter(abc.ABC):
     sites : dict of int to Eqn
         Line number -> equation, for error messages.
     ran : dict of int to DeviceStep, Together or str
-        Line number -> what it runs, for profiles.
+        Line number -> the step it runs, for profiles.
     holders : dict of str to Eqn
         Name -> the equation with Graphs that it runs.
     """
@@ -69,7 +69,7 @@ class ProgramWriter(abc.ABC):
         # Exchanges in progress (by id): the variable that holds one, and its equation.
         self.going: dict[int, tuple[str, Eqn]] = {}
 
-    # ---- what a backend says ----
+    # ---- defined by a backend ----
     @abc.abstractmethod
     def operand(self, a: Atom) -> str:
         """Return a value as a buffer, as text."""
@@ -80,11 +80,11 @@ class ProgramWriter(abc.ABC):
 
     @abc.abstractmethod
     def routine(self, eqn: Eqn) -> Callable[..., Any]:
-        """Return what runs an equation, as a function of buffers."""
+        """Return the implementation of an equation, as a function of buffers."""
 
     @abc.abstractmethod
     def own(self, eqn: Eqn) -> Collection[int]:
-        """Return the numbers of the results for which an equation takes memory of its own."""
+        """Return the numbers of the results for which an equation allocates memory."""
 
     @abc.abstractmethod
     def kernel(self, number: int, step: Kernel | FusedGroup) -> None:
@@ -103,10 +103,10 @@ class ProgramWriter(abc.ABC):
         return self.operand(a)
 
     def dead(self, number: int) -> Collection[str]:
-        """Return the names to release, since nothing reads them after the step of this number."""
+        """Return the names to release, since they are not read after the step of this number."""
         return ()
 
-    #: Returns what times the steps on a GPU, for profiles; None where the host does.
+    #: Returns an object that times the steps on a GPU, for profiles; None if the host does.
     clock: Callable[..., Any] | None = None
     #: Makes a buffer for the stacked results of a loop with exchanges.
     room: Callable[..., Any] = staticmethod(np.empty)
@@ -144,7 +144,9 @@ class ProgramWriter(abc.ABC):
         operands: Iterable[str] | None = None,
         run: Callable[..., Any] | None = None,
     ) -> None:
-        """Write the call of what runs an equation, on its operands unless others are given."""
+        """Write the call of an equation's implementation, on its operands unless others are
+        given.
+        """
         given = self.operands(eqn) if operands is None else ", ".join(operands)
         called = self.called(eqn, self.routine(eqn) if run is None else run)
         names = ", ".join([self.name(v) for v in eqn.outvars])
@@ -228,7 +230,7 @@ class ProgramWriter(abc.ABC):
             self.line(f"{' = '.join(dead)} = None")
 
     def write_return(self) -> None:
-        """Write the line that hands the results over."""
+        """Write the line that returns the results."""
         self.line(f"return [{', '.join([self.result(a) for a in self.graph.outvars])}]")
 
     def function(self) -> Callable[..., list]:
@@ -247,7 +249,7 @@ class ProgramWriter(abc.ABC):
             graph.debug_name, text, self.ran, self.holders, self.inside, self.plan, self.clock
         )
         function.fresh = self.lifetimes.fresh_outputs()
-        # By its text: a loop that is written out may have lost its collectives, which nobody reads.
+        # By its text: an unrolled loop may have lost its collectives, if they are unread.
         function.talks = inspect.isgeneratorfunction(function)
         return function
 
@@ -260,9 +262,9 @@ def identifier(eqn: Eqn) -> str:
 def compiled_once(
     graph: Graph, key: tuple, build: Build, overlaps: bool = False
 ) -> Callable[..., list]:
-    """Return what `build(plan, consts)` makes of a Graph, kept with it under `key`.
+    """Return the result of `build(plan, consts)` for a Graph, cached with it under `key`.
 
-    A loop body is compiled once, whatever calls it; and once more if its exchanges `overlap`.
+    A loop body is compiled once, whatever calls it; and again if its exchanges `overlap`.
     """
     key = (*key, overlaps)
     found = graph.derived.get(key)

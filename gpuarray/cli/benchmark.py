@@ -1,4 +1,4 @@
-"""`python -m gpuarray bench`: hands over to the benchmarks of the checkout.
+"""`python -m gpuarray bench`: runs the benchmarks of the checkout.
 
 Floor 8. In: the options of `python -m bench`. Out: its exit status. The benchmarks are no part of
 an installed wheel.

@@ -18,7 +18,7 @@ from gpuarray.util import lazy_module
 # Imported on first use: matplotlib is optional and slow to load.
 pyplot = lazy_module("matplotlib.pyplot")
 
-#: One colour for each series, told apart by colour-blind readers too (Okabe and Ito).
+#: One colour for each series, distinguishable for colour-blind readers too (Okabe and Ito).
 COLOURS = ("#0072b2", "#e69f00", "#8a929c", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
 
 # Each row is a name with one value for each series.
@@ -26,7 +26,7 @@ Rows = list[tuple[str, list[float | None]]]
 
 
 class Panel(NamedTuple):
-    """A heading, rows of a name with a value for each series (None: none), and their format."""
+    """A heading, named rows with a value for each series (None: missing), and their format."""
 
     heading: str
     rows: Rows
@@ -38,7 +38,7 @@ _WIDTH, _LEFT, _RIGHT, _BAR, _GAP = 760, 200, 96, 15, 12
 
 
 def bars(title: str, subtitle: str, series: list[str], panels: list[Panel]) -> str:
-    """Horizontal bars as SVG, shorter is better; every row has a scale of its own."""
+    """Horizontal bars as SVG, shorter is better; every row has its own scale."""
     # Heights add up from the title, the notes, and each panel's bars.
     notes = textwrap.wrap(subtitle, 115)
     top = 64.0 + 16 * len(notes)
@@ -69,7 +69,7 @@ def bars(title: str, subtitle: str, series: list[str], panels: list[Panel]) -> s
 def _row(
     sheet: Drawing, y: float, name: str, values: list[float | None], panel: Panel, series: list[str]
 ) -> None:
-    # Each row has a scale of its own: its longest bar is full.
+    # Each row has its own scale: its longest bar is full.
     longest = max([v for v in values if v is not None], default=0) or 1
     sheet.text(_LEFT - 12, y + _tall(values) / 2 + 1, name, anchor="end")
     sheet.line(f"M{_LEFT} {y:g} v{_tall(values) - _GAP + 2:g}", edge=RULE)
@@ -102,7 +102,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def text(series: list[str], panels: list[Panel], width: int = _LONGEST) -> str:
-    """The bars as lines of text: a line for each value; every row has a scale of its own.
+    """The bars as lines of text: a line for each value; every row has its own scale.
 
     >>> panel = Panel("time", [("sum", [1.0, 2.0])], "{:g} s".format)
     >>> print(text(["ours", "other"], [panel], width=8))

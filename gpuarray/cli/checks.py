@@ -26,8 +26,8 @@ class Result(NamedTuple):
 
 
 class Check(NamedTuple):
-    """What is computed and compared with what, a function that raises an error if it is wrong and
-    returns what else is to be said, and what to do then.
+    """A name, a function that raises an error if the result is wrong and otherwise returns details,
+    and advice for that case.
     """
 
     name: str
@@ -44,7 +44,7 @@ def run_all() -> Iterator[Result]:
             text = f"ok      {check.what}{': ' if found else ''}{found}"
             yield Result(check.name, True, text)
         except Exception as error:
-            # The first line of the error says most.
+            # The first line of the error is the most informative.
             why = str(error).splitlines()[0] if str(error) else ""
             lines = (check.what, f"{type(error).__name__}: {why}", check.remedy)
             text = "FAILED  " + f"\n{'':28}".join(lines)

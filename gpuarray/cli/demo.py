@@ -61,7 +61,7 @@ def run(out: Path, elements: int, only: str | None = None) -> int:
     neighbours = timing.Neighbours()
     with Progress(len(names) * 2 + 1, "demo") as progress:
         for name in names:
-            # Show what it becomes, then measure it.
+            # Show the compiled form, then measure it.
             arrays = _data(name, elements)
             progress.step(f"compiling {name}")
             function = getattr(ours, name)
@@ -145,7 +145,7 @@ def _measure(
 ) -> Outcome:
     """Time the four variants in turns, and compare the fused result with float64."""
     jitted = ga.jit(function)
-    # Without fusion it is compiled once more: the setting is part of the cache's key.
+    # Without fusion it is compiled again: the setting is part of the cache's key.
     candidates = {
         # Calls return before the work is done: each candidate waits for its result.
         "fused, jit": timing.Candidate(lambda: jitted(*ready).block_until_ready()),

@@ -42,7 +42,7 @@ def run(argv: Sequence[str]) -> int:
             code = process.wait()
         except KeyboardInterrupt:
             continue  # mpiexec got it, too, and ends the processes
-        # Killed by a signal: as a shell says it.
+        # Killed by a signal: use the shell's exit code.
         return code if code >= 0 else 128 - code
 
 
@@ -91,8 +91,7 @@ def command(args: argparse.Namespace) -> list[str]:
         unshare = shutil.which("unshare")
         if unshare is None:
             raise RuntimeError("--isolated needs the program unshare, of util-linux")
-        # Some systems have the program, and refuse what it asks for: tried on a command that does
-        # nothing.
+        # Some systems have the program but forbid its use: try it on a command that does nothing.
         if subprocess.run([unshare, "-rn", "true"], capture_output=True, check=False).returncode:
             raise RuntimeError("--isolated: this system does not permit namespaces (unshare -rn)")
         line = [unshare, "-rn", *line]
@@ -113,9 +112,9 @@ def environment(count: int, local_devices: int | None, given: Mapping[str, str])
     made = dict.fromkeys(_THREADS, str(max(1, cores // count)))
     made |= _ONE_HOST
     if count > cores:
-        # Who waits gives its core away at once.
+        # A waiting process yields its core immediately.
         made["MPIR_CVAR_POLLS_BEFORE_YIELD"] = "0"
-    # What the user has set stays.
+    # Keep the user's own settings.
     made = {name: value for name, value in made.items() if name not in given}
     if local_devices is not None:
         made["GPUARRAY_NUM_CPU_DEVICES"] = str(local_devices)

@@ -1,7 +1,7 @@
 """Facts about this machine: versions, processors, memory, GPUs, folders, settings.
 
-Floor 8. In: the machine as it is. Out: rows of text, and advice. Nothing is installed, written or
-changed. NVIDIA's driver is asked for its GPUs only where its library is present.
+Floor 8. In: the current machine. Out: rows of text, and advice. Nothing is installed, written or
+changed. NVIDIA's driver is queried for its GPUs only if its library is present.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Section(NamedTuple):
 
 @dataclass
 class Found:
-    """Everything the report shows, and what advice is based on."""
+    """Everything in the report, and the facts that advice is based on."""
 
-    # What the report prints, and the same facts as values, from which advice is derived.
+    # The printed report, and the same facts as values, from which advice is derived.
     sections: list[Section] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-# What the package needs or uses; NVRTC comes under a name for each version of CUDA.
+# Packages that gpuarray needs or uses; NVRTC has a different name for each version of CUDA.
 _DISTRIBUTIONS = ("ml_dtypes", "opt_einsum", "scipy", "platformdirs")
 _NVRTC = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13", "nvidia-cuda-nvrtc-cu12")
 
@@ -89,7 +89,7 @@ def _software() -> list[tuple[str, str]]:
 
 
 def _blas() -> str:
-    # NumPy tells no more than what it was built with.
+    # NumPy only reports how it was built.
     config: Any = np.show_config(mode="dicts")
     blas = config.get("Build Dependencies", {}).get("blas", {})
     return f"BLAS {blas.get('name', 'unknown')} {blas.get('version', '')}".strip()
@@ -135,7 +135,7 @@ def _copy_speed() -> float:
     return 2 * source.nbytes / best
 
 
-#: What the modes of native code do.
+#: The modes of native code.
 _MODES = {
     "off": "off: NumPy runs everything",
     "auto": "auto: NumPy answers, and what is called again is compiled meanwhile",
@@ -144,7 +144,7 @@ _MODES = {
 
 
 def _native(facts: dict) -> list[tuple[str, str]]:
-    """The compiler that native code is made with, and what it has made."""
+    """The compiler of native code, and what it has compiled."""
     facts["compiler"] = None
     try:
         command = hostcc.compiler()
@@ -170,7 +170,7 @@ def _native(facts: dict) -> list[tuple[str, str]]:
 def _nvidia(facts: dict) -> list[tuple[str, str]]:
     driver = _driver()
     facts.update(driver)
-    # All that are installed: several of them overwrite one another's files.
+    # All installed ones: several of them overwrite one another's files.
     cupys = distributions()
     facts["cupys"] = cupys
     # A CuPy built from source has no distribution of these names.
@@ -203,7 +203,7 @@ def _nvidia(facts: dict) -> list[tuple[str, str]]:
     ]
 
 
-#: What is done where a library is not here.
+#: The fallback for each missing library.
 _WITHOUT = {
     "cublasLt": "a product and what is behind it are several launches",
     "cudnn": "convolutions copy their images for a product; the extra `cudnn` brings it, "
@@ -212,7 +212,9 @@ _WITHOUT = {
 
 
 def _called(name: str, versions: Sequence[int], of: Callable[[Any], Any], no_gpu: bool) -> str:
-    """Whether a library is here that is called by its C functions, and what follows if not."""
+    """Whether a library that is called through its C functions is installed, and the consequences
+    if not.
+    """
     try:
         if not no_gpu:
             of(gpus_here()[0])
@@ -232,7 +234,7 @@ def _too_old() -> list[str]:
 
 
 def _driver() -> dict[str, Any]:
-    """What NVIDIA's driver says, if it is there."""
+    """The facts that NVIDIA's driver reports, if it is installed."""
     out: dict[str, Any] = {
         "library": False,
         "gpus": [],
@@ -249,7 +251,7 @@ def _driver() -> dict[str, Any]:
             out["text"] = f"kernel module {kernel}, but its library libcuda.so.1 does not load"
         return out
     out["library"] = True
-    # The version can be asked for even where cuInit fails.
+    # The version can be queried even if cuInit fails.
     status = lib.cuInit(0)
     version = ctypes.c_int()
     if lib.cuDriverGetVersion(ctypes.byref(version)) == 0:
@@ -274,7 +276,7 @@ def _driver() -> dict[str, Any]:
 
 
 def _kernel_module() -> str:
-    """The version of NVIDIA's kernel module, where Linux tells it."""
+    """The version of NVIDIA's kernel module, if Linux reports it."""
     try:
         text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
     except OSError:
@@ -320,7 +322,7 @@ def _folders(facts: dict) -> list[tuple[str, str]]:
     elif not folder.exists():
         how = "empty: made when the first kernel is compiled"
     else:
-        # Nothing is made by looking.
+        # Only look: do not create anything.
         files = [p for p in folder.rglob("*") if p.is_file()]
         how = f"{plural(len(files), 'file')}, {size(sum(p.stat().st_size for p in files))}"
     return [("kernel cache", f"{folder} ({how})")]
@@ -344,7 +346,7 @@ def _settings(facts: dict) -> list[tuple[str, str]]:
 
 # ---- advice ----
 
-# What a setting costs while it is not at its default.
+# The cost of a setting that is not at its default.
 _SLOW = {
     "fusion": "operations run one by one: GPUARRAY_FUSION=1 fuses them",
     "disable_jit": "jitted functions run step by step",
@@ -357,7 +359,7 @@ _SLOW = {
 
 
 def advice(found: Found) -> list[str]:
-    """What could be better, one sentence each."""
+    """Possible improvements, one sentence each."""
     facts = found.facts
     lines = [
         f"{name} = {facts['settings'][name]!r}: {_SLOW[name]}"
@@ -382,7 +384,7 @@ def advice(found: Found) -> list[str]:
         lines.append("num_threads reaches BLAS too where threadpoolctl is installed")
     # The kernel cache holds code that will be run: it should be private, and writable.
     folder = facts["cache"]
-    # What others could read there is the user's programs, as kernels.
+    # Others could read the user's programs there, as kernels.
     if folder.is_dir() and stat.S_IMODE(folder.stat().st_mode) & 0o077:
         lines.append(f"others can read {folder}: chmod 700 makes the kernel cache private")
     if folder.is_dir() and not os.access(folder, os.W_OK):

@@ -19,7 +19,7 @@ def run(argv: Sequence[str]) -> int:
     """Run one command; the exit status."""
     # Before argparse, which would not pass unknown options on.
     if argv and argv[0] == "bench":
-        return benchmark.run(argv[1:])  # it has options of its own
+        return benchmark.run(argv[1:])  # it parses its own options
     if argv and argv[0] == "launch":
         return launch.run(argv[1:])
     args = _parser().parse_args(argv)
@@ -28,7 +28,7 @@ def run(argv: Sequence[str]) -> int:
             return demo.run(args.out, args.size, args.only)
         return _report(advise=args.command == "doctor")
     except BrokenPipeError:  # the reader of a pipe went away: `python -m gpuarray | head`
-        # Nor does anyone wait for what the interpreter says of the broken pipe when it exits.
+        # Suppress the interpreter's message about the broken pipe at exit.
         sys.stderr.close()
         return 0
 

@@ -1,7 +1,7 @@
 """The programs that `python -m gpuarray demo` fuses. Change them, and run the demo's copy yourself.
 
-Floor 8. In: arrays. Out: arrays. The demo writes this file to its folder twice: as it is, and
-with the import line below changed to plain NumPy, which is what it is measured against.
+Floor 8. In: arrays. Out: arrays. The demo writes this file to its folder twice: unchanged, and with
+the import line below changed to plain NumPy, the reference of its measurements.
 """
 
 import gpuarray.numpy as np

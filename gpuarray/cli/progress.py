@@ -51,7 +51,7 @@ class Progress:
     def _show(self, name: str, share: float) -> None:
         text = f"{self.what} {self._done}/{self.steps}: {name}"
         if self._terminal:
-            # Padded to the line before, so that nothing of that is left over.
+            # Padded to the length of the previous line, to overwrite it.
             full = int(_BAR * (self._done - 1 + share) / self.steps)
             line = f"[{'=' * full}{' ' * (_BAR - full)}] {text}"[:100]
             self.out.write("\r" + line.ljust(self._drawn))

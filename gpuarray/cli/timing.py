@@ -1,8 +1,9 @@
 """Timing that survives a busy machine: all candidates take turns, round after round.
 
-Floor 8. In: callables that return when their work is done. Out: seconds a call, one figure a
-round. A slow moment of the machine then hits all candidates of a round alike, and ratios within a
-round stay what they are. `Neighbours` says how much of the machine other processes had.
+Floor 8. In: callables that return when their work is done. Out: seconds for each call, one figure
+for each round. A slow moment of the machine then affects all candidates of a round alike, and
+ratios within a round are preserved. `Neighbours` measures how much of the machine other processes
+used.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def take_turns(
         for i in range(count):
             begins(i + 1, count)
             names = list(candidates)
-            # Forwards, then backwards: being after a greedy neighbour is nobody's fate.
+            # Alternate the order, so that no candidate always follows a greedy one.
             for name in names if i % 2 == 0 else reversed(names):
                 candidate = candidates[name]
                 with candidate.around():
@@ -129,7 +130,7 @@ def _clock(call: Callable[[], Any], repeat: int) -> float:
 
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
-    """No garbage collection inside: it would fall on whoever happens to be measured."""
+    """Disable garbage collection: it would slow down an arbitrary candidate."""
     was_on = gc.isenabled()
     gc.collect()
     # A collection in the middle of a call would be counted as its time.
@@ -145,7 +146,9 @@ def _no_collection() -> Iterator[None]:
 
 
 def _used() -> float | None:
-    """Seconds of processor time that the machine has spent; None where it does not say."""
+    """Seconds of processor time that the machine has used; None if the system does not report
+    it.
+    """
     stat = Path("/proc/stat")
     if not stat.exists():
         return None
@@ -166,7 +169,9 @@ class Neighbours:
         self.start, self.used, self.own = time.perf_counter(), _used(), _own()
 
     def share(self) -> float | None:
-        """The part of all cores' time that others had; None where the system does not say."""
+        """The share of all cores' time used by other processes; None if the system does not report
+        it.
+        """
         used, wall = _used(), time.perf_counter() - self.start
         if used is None or self.used is None or wall < _LEAST:
             return None
@@ -175,7 +180,7 @@ class Neighbours:
 
 
 def busy(share: float | None) -> str:
-    """A line where others took so much of the machine that times mean little; empty if not.
+    """A line if other processes used so much of the machine that times mean little; empty if not.
 
     >>> busy(0.4)[:46]
     'BUSY: other processes took 40 % of the machine'

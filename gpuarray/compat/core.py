@@ -1,4 +1,4 @@
-"""`jax.core`: the parts of programs and traces, those of extend.core and a few of its own.
+"""`jax.core`: the names of extend.core and a few more.
 
 Floor 6.
 """
@@ -36,7 +36,7 @@ __all__ = [
     "pytype_aval_mappings",
 ]
 
-#: What an equation's params are, and what operations take.
+#: The type of an equation's params.
 ParamDict = dict[str, Any]
 Value = Any
 
@@ -50,7 +50,7 @@ def is_concrete(x: Any) -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    # extend.core's, with its messages for what is not there.
+    # extend.core's, with its messages for missing names.
     return getattr(_extend, name)
 
 

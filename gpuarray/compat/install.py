@@ -1,7 +1,7 @@
 """`install_as_jax`: from then on `import jax` and everything below it means this library.
 
-Floor 6. In: nothing. Out: a module named `jax`, a finder for the modules below it (each the very
-module here, under both names), and package metadata, so that version checks of other libraries
+Floor 6. In: nothing. Out: a module named `jax`, a finder for the modules below it (each the same
+module as here, under both names), and package metadata, so that version checks of other libraries
 pass. Nothing of it exists before the call.
 """
 
@@ -30,7 +30,7 @@ _ELSEWHERE = {
     "jaxlib": "gpuarray.compat.version",
     "jaxlib.version": "gpuarray.compat.version",
 }
-#: Folders here that are not what JAX means by the name.
+#: Folders here whose names mean something else in JAX.
 _OURS = frozenset(
     f"jax.{name}"
     for name in (
@@ -43,7 +43,7 @@ _ROOT = sys.modules[__name__.partition(".")[0]]
 
 
 class _Module(types.ModuleType):
-    """The module `jax`: what `gpuarray` has, with JAX's version."""
+    """The module `jax`: the contents of `gpuarray`, with JAX's version."""
 
     __version__ = JAX_VERSION
     __version_info__ = tuple(map(int, JAX_VERSION.split(".")))
@@ -56,7 +56,7 @@ class _Module(types.ModuleType):
         try:
             return importlib.import_module(f"jax.{name}")
         except ModuleNotFoundError:
-            return getattr(_ROOT, name)  # which says what is missing, or that nothing has the name
+            return getattr(_ROOT, name)  # raises an error that names the missing or unknown name
 
     def __dir__(self) -> list[str]:
         return [*dir(_ROOT), "core"]
@@ -91,7 +91,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return module
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Nothing to run; the import system put its own spec on the module: take that back."""
+        """There is nothing to run; the import system replaced the module's spec: restore it."""
         assert module.__spec__ is not None
         if not isinstance(module, private.PrivateModule):
             module.__spec__ = module.__spec__.loader_state or module.__spec__
@@ -103,8 +103,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def _distribution(package: str) -> Any:
-    """What `importlib.metadata` says of an installed package."""
-    # Imported by whoever asks: the module brings the parsers of mail with it, 10 ms of an import.
+    """The package metadata returned by `importlib.metadata`."""
+    # Only if it is imported by others: it loads the parsers of mail, 10 ms of import time.
     import importlib.metadata
 
     class Provided(importlib.metadata.Distribution):
@@ -120,10 +120,10 @@ def _distribution(package: str) -> Any:
 
 
 def _name_here(fullname: str) -> str | None:
-    """The name of our module for a module of JAX, or None."""
+    """The name of the gpuarray module for a module of JAX, or None."""
     if fullname in _ELSEWHERE:
         return _ELSEWHERE[fullname]
-    # Only names below `jax`, and none of this library's own parts.
+    # Only names below `jax`, and none of this library's internal parts.
     head, _, rest = fullname.partition(".")
     if head != "jax" or not rest or ".".join(fullname.split(".")[:2]) in _OURS:
         return None
@@ -144,7 +144,7 @@ def _name_here(fullname: str) -> str | None:
 def install_as_jax(*, threefry_partitionable: bool | None = None) -> None:
     """Make `import jax` mean this library, for libraries written for JAX, in this process.
 
-    Call it before anything imports JAX; calling it again changes nothing.
+    Call it before anything imports JAX; calling it again has no effect.
 
     ```
     import gpuarray
@@ -155,10 +155,10 @@ def install_as_jax(*, threefry_partitionable: bool | None = None) -> None:
     Parameters
     ----------
     threefry_partitionable :
-        Which stream of random numbers `jax.random` has from then on. True: that of JAX 0.10, which
+        The stream of random numbers of `jax.random` from then on. True: that of JAX 0.10, which
         also makes the same numbers over several devices. False: the older one, which JAX had before
-        version 0.5. None: the setting stays what it is, and that is the older stream unless a
-        program or `JAX_THREEFRY_PARTITIONABLE` says otherwise.
+        version 0.5. None: do not change the setting, which selects the older stream unless a
+        program or `JAX_THREEFRY_PARTITIONABLE` changes it.
     """
     present = sys.modules.get("jax")
     if isinstance(present, _Module):

@@ -1,4 +1,4 @@
-"""What libraries take from below `jax._src` and nothing here has: each name by its behaviour.
+"""Names that libraries import from below `jax._src` and that do not exist elsewhere here.
 
 Floor 6.
 """
@@ -21,12 +21,12 @@ from gpuarray.runtime import processes
 from gpuarray.runtime.array import ArrayImpl, rebuild
 from gpuarray.runtime.client import Client
 
-#: Nothing binds it, in JAX neither; lineax gives it a transpose.
+#: Never bound, in JAX neither; lineax defines its transpose.
 stop_gradient_p = Primitive("stop_gradient")
 
 
 def unpickled(make: Callable, args: tuple, state: Any, aval: dict[str, Any]) -> ArrayImpl:
-    """The array in a pickle that JAX wrote: the pickle of a NumPy array, and what else to know."""
+    """Restore an array from a JAX pickle: the pickle of a NumPy array, and further attributes."""
     value = make(*args)
     value.__setstate__(state)
     return rebuild(value, aval["weak_type"])
@@ -43,7 +43,7 @@ registry = _Registry()
 
 
 class _Platforms(Mapping):
-    """The client of each platform, by its name, at the time it is asked for."""
+    """The client of each platform, by its name, at the time of the lookup."""
 
     def __getitem__(self, name: str) -> Client:
         return backends()[name]
@@ -74,24 +74,24 @@ class _GlobalState:
 
     @property
     def client(self) -> Any:
-        """The other processes, as they were joined; None where there are none."""
+        """The other processes, as joined; None if there are none."""
         return processes.world()
 
     @property
     def service(self) -> None:
-        """None: no process of its own serves the others."""
+        """None: no process serves the others."""
 
 
 global_state = _GlobalState()
 
-#: What a checkified function returns, in annotations.
+#: The result of a checkified function, in annotations.
 Out = TypeVar("Out")
 #: A NumPy dtype, or one that NumPy does not know.
 DType = np.dtype | ExtendedDType
 
 
 def physical_aval(aval: ShapedArray) -> ShapedArray:
-    """The aval of the numbers that an array is stored as: those of keys are words.
+    """The aval of an array's stored form: for keys, their words.
 
     >>> import gpuarray as ga
     >>> physical_aval(ga.typeof(ga.random.key(0)))

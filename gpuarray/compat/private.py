@@ -1,8 +1,7 @@
 """The modules of `jax._src` that libraries import in spite of its name: one table.
 
-Floor 6. In: the name of a module below `jax._src`. Out: a module of that name, whose names are
-those of the modules here that the table gives for it. What the table does not have is missing, as
-documented.
+Floor 6. In: the name of a module below `jax._src`. Out: a module of that name, with the names of
+the modules listed for it in the table. A name outside the table is missing, as documented.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from typing import Any
 
 PREFIX = "jax._src"
 
-#: module below `jax._src`: the modules here that have its names, in order; "a=b" is the name `a`
-#: for what is `b` in the module before it.
+#: module below `jax._src`: the modules here that have its names, in order; "a=b" gives the name `a`
+#: to `b` of the preceding module.
 TABLE = {
     "": "",
     "ad_checkpoint": "ad_checkpoint api.checkpoint",
@@ -58,7 +57,7 @@ _HERE = __name__.partition(".")[0]
 
 
 class PrivateModule(types.ModuleType):
-    """A module below `jax._src`, whose names are those of modules here."""
+    """A module below `jax._src` that takes its names from modules here."""
 
     __path__: list[str] = []  # modules below it come from the finder
 
@@ -93,7 +92,7 @@ class PrivateModule(types.ModuleType):
         # A module below, whether it was imported before or not.
         if is_known(f"{self.__name__}.{name}"):
             return importlib.import_module(f"{self.__name__}.{name}")
-        # Dunder names and the like are asked for by the import system.
+        # The import system looks up dunder names.
         if name[:2] != "__":
             for source in self._sources:
                 found = getattr(importlib.import_module(source), name, self)

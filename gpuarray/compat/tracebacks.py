@@ -1,7 +1,7 @@
-"""Which frames of a traceback are the user's, as libraries ask.
+"""Which frames of a traceback are the user's, for libraries.
 
-Floor 6. In: frames, functions. Out: whether a frame is neither this library's nor one of a library
-that has taken its files for its own (`sites.excluded`).
+Floor 6. In: frames, functions. Out: whether a frame belongs neither to this library nor to one that
+registered its files as its own (`sites.excluded`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _exclude_paths = sites.excluded
 
 
 def include_frame(frame: types.FrameType) -> bool:
-    """Whether a frame is neither of this library nor of an excluded file."""
+    """Whether a frame belongs neither to this library nor to an excluded file."""
     return not sites.is_hidden(frame.f_code.co_filename)
 
 

@@ -1,8 +1,8 @@
-"""Verify what a pass of the compiler made: a Graph, and the steps that compute it.
+"""Verify the output of a compiler pass: a Graph, or the steps that compute it.
 
-Floor 3. In: the name of the pass, and what it made. Out: nothing, or a `BrokenPass` that names the
-pass and the equation or kernel, and shows what stands around it. pipeline.py asks after every pass
-while the setting `check_plans` or `debug` is on, as it is in the tests.
+Floor 3. In: the name of the pass, and its output. Out: nothing, or a `BrokenPass` that names the
+pass and the equation or kernel, and shows its context. pipeline.py calls it after every pass while
+the setting `check_plans` or `debug` is on, as it is in the tests.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ class BrokenPass(AssertionError):
     """A pass of the compiler made a Graph or steps that break the rules."""
 
 
-#: Whose results are compared with the primitive's rule: cheap rules, and what passes write.
+#: Results of these kinds are compared with the primitive's rule: cheap rules, and equations that
+#: passes write.
 _RULED = (Kind.POINTWISE, Kind.REDUCTION, Kind.VIEW, Kind.MOVEMENT)
 
 
 def check_graph(stage: str, graph: Graph) -> None:
-    """Every value is defined once, before it is read, and is what its equation's rule says."""
+    """Every value is defined once, before it is read, and has the aval of its equation's rule."""
     say = _Report(stage, graph, graph.eqns)
     if len(graph.constvars) != len(graph.consts):
         say(None, f"there are {len(graph.constvars)} constvars, and {len(graph.consts)} constants")
@@ -53,7 +54,7 @@ def _check_avals(eqn: Eqn, say: _Report) -> None:
     if eqn.primitive.kind not in _RULED:
         return
     avals = [a.aval for a in eqn.invars]
-    # In a plan a pointwise equation takes scalars beside arrays: its rule sees them broadcast.
+    # In a plan a pointwise equation may mix scalars and arrays: its rule sees them broadcast.
     if eqn.primitive.kind is Kind.POINTWISE:
         shape = max((a.shape for a in avals), key=len, default=())
         avals = [a if a.shape or not shape else a.update(shape=shape) for a in avals]
@@ -77,16 +78,16 @@ def check_steps(
     before: Sequence[DeviceStep] = (),
     lowered: bool = False,
 ) -> None:
-    """Each step reads only what is in memory by then, each value is written once, and the parts of
-    each group fit together.
+    """Each step reads only values in memory at that point, each value is written once, and the
+    parts of each group fit together.
 
     Parameters
     ----------
     before :
         Steps that have been checked; a group of them that stayed is not looked into again.
     lowered :
-        Whether these are the steps of a device, where a view is a step only if it is memory as it
-        lies.
+        Whether these are the steps of a device, where a view is a step only if it shares its
+        operand's memory.
     """
     say = _Report(stage, graph, steps)
     # Groups that the pass left alone were checked after the one that made them.
@@ -100,13 +101,14 @@ def check_steps(
             # Until producers are inlined, groups may read values that they make for themselves.
             if v not in known and (lowered or single or v not in _free(graph)):
                 say(step, f"it reads {say.name(v)}, which is not in memory by then")
-        # What is in the step: the parts of a batch, a group, or a view that must need no copy.
+        # The content of the step: the parts of a batch, a group, or a view that must not need a
+        # copy.
         if isinstance(step, Batch):
             _check_batch(step, say)
         elif not single:
             if id(group_in(step)) not in sound:
                 _check_group(group_in(step), say)
-        # A view that stays a step must be its operand's memory: nothing runs for it.
+        # A view that stays a step must share its operand's memory: nothing runs for it.
         elif lowered and step.primitive.kind is Kind.VIEW and can_inline(step):
             if contiguous_offset(as_single_view(step, step.outvars[0])) is None:
                 say(step, "it is a view that is not memory as it lies")
@@ -119,8 +121,8 @@ def check_steps(
 
 
 def _free(graph: Graph) -> set[Var]:
-    """Values that nothing in memory is needed for: they depend on their index alone, or repeat one
-    constant, and groups compute them for themselves.
+    """Values that depend on nothing in memory: they depend on their index alone, or repeat one
+    constant, and groups compute them themselves.
     """
     kinds = (Kind.GENERATOR, Kind.VIEW)
     found: set[Var] = set()
@@ -159,7 +161,7 @@ def _check_group(group: FusedGroup, say: _Report) -> None:
         for a in eqn.invars:
             if isinstance(a, Var) and a not in read and a not in group.inlined:
                 say(group, f"{say.equation(eqn)} needs {say.name(a)}, neither read nor made here")
-    # Every operand is read or computed in the group, and lies in the space of its member.
+    # Every operand is read or computed in the group, and runs along the space of its member.
     members = {id(m) for m in group.members}
     for member in group.members:
         eqn = member.eqn
@@ -169,7 +171,7 @@ def _check_group(group: FusedGroup, say: _Report) -> None:
         for inner in (o for o in member.operands if isinstance(o, Inner)):
             if id(group.made.get(inner.var)) not in members:
                 say(group, f"{say.equation(eqn)} needs {say.name(inner.var)}, not made here")
-        if group.is_fused:  # kernels of others have spaces of their own
+        if group.is_fused:  # kernels of other kinds have their own spaces
             _check_member(group, member, say)
     _check_order(group, say)
     # Each output is in a register at the end, or written by a loop on its way.
@@ -179,7 +181,7 @@ def _check_group(group: FusedGroup, say: _Report) -> None:
 
 
 def _check_member(group: FusedGroup, member: Member, say: _Report) -> None:
-    """Check that everything about an equation runs along axes of its own lengths."""
+    """Check that an equation's operands and results run along axes of the right lengths."""
     eqn, space, axes = member.eqn, member.space, group.axes
     reduces = eqn.primitive.kind is Kind.REDUCTION
 
@@ -196,11 +198,11 @@ def _check_member(group: FusedGroup, member: Member, say: _Report) -> None:
     labels = [d for d in space if d is not None]
     if len(labels) != len(set(labels)):
         wrong(f"its space {space} meets itself")
-    # A loop or branch has a space of its own, and checks what runs inside it while it is built.
+    # A loop or branch has its own space, and is checked while it is built.
     if member.flow is not None:
         runs(space, member.flow.shape, "space")
         return
-    # A reduction runs over what it reads, all else over what it writes.
+    # The space of a reduction is that of its operand, otherwise that of the result.
     whole = eqn.invars[0] if reduces else eqn.outvars[0]
     runs(space, whole.aval.shape, "space")
     for v in eqn.outvars:
@@ -219,15 +221,15 @@ def _check_member(group: FusedGroup, member: Member, say: _Report) -> None:
             shown = o.views[-1].outvars[0] if o.views else o.source
             if shown.aval.shape != o.shape:
                 wrong(f"its operand {say.name(o.source)} is seen as {shown.aval.shape}")
-            # Its labels may stand in another order: what another pass over the group has made is
-            # read as that made it.
+            # Its dimensions may be in another order: results of another pass over the group are
+            # read in that pass's order.
             fits = set(o.dims) <= {None, *space}
             dims: Dims = o.dims
-        # Its dimensions are those of the member that makes it, in the order that `order` says.
+        # Its dimensions are those of the member that makes it, permuted by `order`.
         elif isinstance(o, Inner):
             made = group.made[o.var].dims
             dims = tuple(None if k is None else made[k] for k in o.order)
-            # A scalar goes with any space; otherwise each dimension is at its place or of length 1.
+            # A scalar fits any space; otherwise each dimension is at its position or of length 1.
             fits = len(dims) in (0, len(space))
             fits = fits and all(d in (None, s) for d, s in zip(dims, space, strict=False))
         else:
@@ -244,7 +246,7 @@ def _check_order(group: FusedGroup, say: _Report) -> None:
         if all(id(group.made[o.var]) in done for o in member.operands if isinstance(o, Inner)):
             done.add(id(member))
             continue
-        # Not in order: a search for what it needs, in which a member on its own path is a cycle.
+        # Not in order: search for its dependencies; a member on its own path is a cycle.
         path: dict[int, None] = {}
         stack = [member]
         while stack:
@@ -257,12 +259,12 @@ def _check_order(group: FusedGroup, say: _Report) -> None:
             if waiting:
                 stack.append(waiting[0])
                 continue
-            # All that it needs is done, so it is too: back to what needed it.
+            # All its dependencies are done, so it is too: return to the member that needed it.
             done.add(id(top))
             path.pop(id(stack.pop()))
 
 
-# ---- what is said ----
+# ---- messages ----
 
 
 class _Report:

@@ -1,12 +1,12 @@
 """The passes of the compiler, in the order in which they run, and the Plan that they make.
 
-Floor 3. In: a Graph. Out: the simplified Graph and its steps in order, with what they cost. Still
-no text and no machine.
+Floor 3. In: a Graph. Out: the simplified Graph and its steps in order, with their costs. Still no
+text and no machine.
 
-`plan_graph` does what all machines want, and returns a `Plan`. The rest depends on who asks: NumPy
-for its `steps` (`_fused`), drivers of emitted kernels for `on_device` (`_plan_for_device`, which
-lowers by `_lower_for_device`), native code for `on_native` (`_plan_for_native`). Each is found
-once, when it is asked for first.
+`plan_graph` runs the passes common to all machines, and returns a `Plan`. The rest depends on the
+user of the plan: NumPy reads its `steps` (`_fused`), drivers of emitted kernels `on_device`
+(`_plan_for_device`, which lowers by `_lower_for_device`), native code `on_native`
+(`_plan_for_native`). Each is computed once, on first use.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ def plan_graph(graph: Graph, fusion: bool = True) -> Plan:
     if fusion:
         graph = _rewrite(hoist, graph)
         graph = _rewrite(exchange_products, graph)
-        # After views have sunk below what may be computed behind them.
+        # After views have sunk below equations that may be computed before them.
         graph = _rewrite(split_axes, graph)
     return Plan(graph, fusion=fusion)
 
 
 def _fused(graph: Graph, fusion: bool) -> Steps:
-    """The steps of a graph that is run primitive by primitive, and what did not fuse."""
+    """The steps of a graph that is run primitive by primitive, and the pairs that did not fuse."""
     steps, refusals = fuse(graph, fusion)
     _check(fuse, graph, steps)
     return [*steps], refusals
@@ -133,11 +133,11 @@ def _plan_for_device(plan: Plan) -> Plan:
 def _lower_for_device(
     graph: Graph, steps: list[Step], refusals: list[Refusal], fusion: bool
 ) -> tuple[Steps, dict[Var, Decision]]:
-    """Fused steps as a device runs them, but for the forms of kernels, and why values between them
-    are stored or inlined.
+    """Lower fused steps for a device, up to the choice of kernel forms; also return why values
+    between them are stored or inlined.
     """
     if fusion:
-        # Before inlining, so that each pass is inlined into for what it reads itself.
+        # Before inlining, so that each pass inlines the producers of its own inputs.
         fused, (steps, more) = steps, split_into_passes(steps)
         refusals = [*refusals, *more]
         _check(split_into_passes, graph, steps, fused)
@@ -155,7 +155,7 @@ def _lower_for_device(
         _check(fuse_epilogues, graph, steps, fused, lowered=True)
         fused, steps = steps, fuse_product_epilogues(graph, steps)
         _check(fuse_product_epilogues, graph, steps, fused, lowered=True)
-        # After inlining: groups with inlined producers have structures of their own.
+        # After inlining: groups with inlined producers have other structures.
         together = fuse_horizontally(steps)
         # All that one kernel reads and writes is in memory at a time.
         if len(together) < len(steps):
@@ -179,14 +179,14 @@ def _totals(graph: Graph) -> int:
 
 
 def _cost(found: Steps) -> float:
-    """What steps cost, told in bytes that move meanwhile."""
+    """The cost of steps, measured in bytes that could be moved meanwhile."""
     launches = (s for s in found[0] if not isinstance(s, Eqn) or s.primitive.kind is not Kind.VIEW)
     return sum(step_bytes(s) / _busy(s) + TARGET.launch_bytes for s in launches)
 
 
 def _busy(step: DeviceStep) -> float:
-    """The share of multiprocessors that have something to do. One kernel that reduces several
-    arrays of one shape has only as many blocks as the elements of one ask for.
+    """The share of multiprocessors that are busy. One kernel that reduces several arrays of one
+    shape has only as many blocks as one of them needs.
     """
     if isinstance(step, FusedGroup) and 0 < len(step.reduced) == len(step.axes):
         return busy(schedule_all(1, math.prod(step.axes), 1))
@@ -194,15 +194,15 @@ def _busy(step: DeviceStep) -> float:
 
 
 def _unchosen(plan: Plan) -> list[Step]:
-    """The steps of a plan, of which none is a kernel yet: those get names of their own."""
+    """The steps of a plan, none of which is a kernel yet: those get their own names."""
     steps = plan.fused[0] if plan.made is None else plan.steps
     return [s for s in steps if not isinstance(s, Kernel)]
 
 
 def _plan_for_native(plan: Plan) -> Plan:
     """The plan of the same graph for native code: the steps of NumPy's plan as kernels, where there
-    is native text for them, and small products are multiplications and sums. Loops, and what a
-    library does, stay as they are.
+    is native text for them, with small products as multiplications and sums. Loops and library
+    routines are unchanged.
     """
     graph, fusion = plan.graph, plan.fusion
     if fusion:
@@ -216,7 +216,7 @@ def _plan_for_native(plan: Plan) -> Plan:
     else:
         steps, refusals = _unchosen(plan), plan.refusals
     if fusion:
-        # Few long rows: each pass over them is a kernel, of which all threads have a part.
+        # Few long rows: each pass over them is a kernel, shared by all threads.
         fused, (steps, more) = steps, split_into_passes(steps, native.is_slow)
         refusals = [*refusals, *more]
         _check(split_into_passes, graph, steps, fused)
@@ -232,7 +232,7 @@ def _plan_for_native(plan: Plan) -> Plan:
 
 
 def _rewrite(stage: Callable[[Graph], Graph], graph: Graph) -> Graph:
-    """Run a pass from Graph to Graph, and check what it made."""
+    """Run a pass from Graph to Graph, and check its result."""
     # A pass that has nothing to do returns the graph it was given, which needs no check.
     made = stage(graph)
     if made is not graph and _is_checked():
@@ -243,7 +243,7 @@ def _rewrite(stage: Callable[[Graph], Graph], graph: Graph) -> Graph:
 def _check(
     stage: Callable, graph: Graph, *steps: Sequence[DeviceStep], lowered: bool = False
 ) -> None:
-    """Check the steps that a pass made; the second list, if any, is what it made them from."""
+    """Check the steps that a pass made; the second list, if any, is its input."""
     if _is_checked():
         check_steps(stage.__name__, graph, *steps, lowered=lowered)
 
@@ -252,7 +252,7 @@ def _is_checked() -> bool:
     return config.state.check_plans or config.state.debug > 0
 
 
-# ---- what they make ----
+# ---- results ----
 
 
 class Plan(Struct, frozen=False, eq=False):
@@ -261,7 +261,7 @@ class Plan(Struct, frozen=False, eq=False):
     Attributes
     ----------
     made :
-        The steps, and what did not fuse; None: they are found when they are asked for, since a
+        The steps, and the pairs that did not fuse; None: they are computed on first use, since a
         device may have others.
     decisions :
         Why values between steps are stored or inlined, where a plan is for emitted kernels.
@@ -280,12 +280,12 @@ class Plan(Struct, frozen=False, eq=False):
 
     @cached_property
     def fused(self) -> Steps:
-        """The steps without names, and what did not fuse."""
+        """The steps without names, and the pairs that did not fuse."""
         return _fused(self.graph, self.fusion)
 
     @cached_property
     def steps(self) -> list[DeviceStep]:
-        """What runs, in order."""
+        """The steps in execution order."""
         return named(self.fused[0]) if self.made is None else self.made[0]
 
     @property
@@ -297,7 +297,7 @@ class Plan(Struct, frozen=False, eq=False):
     def on_device(self) -> Plan:
         """The plan of the same graph for machines that run emitted kernels."""
         plan = _plan_for_device(self)
-        # Asked for the plan of a device, this one answers with itself.
+        # This plan is its own plan for a device.
         plan.on_device = plan
         return plan
 
@@ -371,7 +371,7 @@ class Plan(Struct, frozen=False, eq=False):
 
 
 def _last_steps(plan: Plan) -> dict[int, list[Var]]:
-    """For each step, the values that nothing reads after it."""
+    """For each step, the values that are not read after it."""
     # A later step overwrites an earlier one, so the last one remains.
     last = {v: k for k, s in enumerate(plan.steps) for v in (*step_outputs(s), *step_inputs(s))}
     found: dict[int, list[Var]] = {}

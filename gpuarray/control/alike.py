@@ -1,7 +1,7 @@
-"""Values that are to lie over devices alike, and callbacks that are told how values lie.
+"""Values that must have the same sharding, and callbacks that receive the sharding of a value.
 
-Floor 4. In: values of a program. Out: a primitive that passes two values on, laid as the larger cut
-of the two says, and the callback of `debug.inspect_array_sharding`.
+Floor 4. In: values of a program. Out: a primitive that returns two values, both with the finer
+sharding of the two, and the callback of `debug.inspect_array_sharding`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _batch(axis: BatchAxis, args: list, dims: list):
     return shard_alike_p.bind(x, y), [0, 0]
 
 
-#: Derivatives lie as they come.
+#: Derivatives keep the sharding that they have.
 shard_alike_p = Primitive(
     "shard_alike",
     Kind.LIBRARY,
@@ -48,7 +48,7 @@ shard_alike_p = Primitive(
 
 
 class Inspection:
-    """A callback of a program that is told how a value lies, once, and not what it is."""
+    """A callback that receives a value's sharding once, and not its elements."""
 
     captures = True
 
@@ -57,11 +57,11 @@ class Inspection:
         self._on_one: Any = on_one
 
     def laid(self, sharding: Any) -> None:
-        """Say how the value lies: called when a program for several devices is made."""
+        """Report the sharding: called when a program for several devices is made."""
         self._callback(sharding)
 
     def __call__(self, avals: Any, buffers: Any, result_avals: Any) -> list:
-        # A program for one device has nothing to lay out: it says so when it runs first.
+        # A program for one device makes no layouts: it reports when it first runs.
         if self._on_one is not None:
             sharding, self._on_one = self._on_one, None
             self._callback(sharding)

@@ -1,9 +1,9 @@
 """`associative_scan` as a primitive: prefixes of arrays under a merging function given as a Graph.
 
 Floor 4. In: arrays of one shape, and a Graph of scalars that merges two elements (one scalar of
-each array) into one. Out: for each place the merge of all elements from the first up to it. One
-primitive, so that compilers can make it one kernel which reads each element once, where the
-recursion over pairs takes about 2 log2(n) steps over memory.
+each array) into one. Out: at each position the merge of all elements from the first up to it. It is
+one primitive, so that compilers can make it one kernel that reads each element once, where the
+recursion over pairs takes about 2 log2(n) passes over memory.
 
 Its derivative is a linear recurrence (control/linear_recurrence.py): the prefix at a place is the
 merge of the prefix before and the element there, whatever the order in which it was computed.
@@ -34,8 +34,8 @@ from gpuarray.transforms.graphs import jvp_graph
 from gpuarray.transforms.jvp import jvp_flat
 from gpuarray.transforms.transpose import transpose_flat
 
-#: Pointwise operations whose derivative is complex linear: what else complex numbers may go through
-#: (conj, abs, real) is differentiated by parts.
+#: Pointwise operations whose derivative is complex linear: any other that complex numbers may pass
+#: through (conj, abs, real) is differentiated by parts.
 _HOLOMORPHIC = frozenset("add add_any sub mul div neg integer_pow exp log select_n".split())
 
 
@@ -70,7 +70,9 @@ def _pick(avals, *, jaxpr: Graph, axis: int, reverse: bool) -> Callable[..., lis
 
 
 def _prefixes(merge: Callable, xs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-    """Prefixes along the first axis: those of pairs are every other one, others lack one merge."""
+    """Prefixes along the first axis: prefixes of pairs give every other one, the rest need one more
+    merge.
+    """
     n = len(xs[0])
     if n < 2:
         return [x.copy() for x in xs]
@@ -87,7 +89,7 @@ def _prefixes(merge: Callable, xs: Sequence[np.ndarray]) -> Sequence[np.ndarray]
 
 
 def _parts(*xs, jaxpr: Graph, axis: int, reverse: bool) -> list:
-    """The recursion over pairs, for what has no kernel and for derivatives by parts."""
+    """The recursion over pairs, for backends without a kernel and for derivatives by parts."""
     back = [do.rev(x, dimensions=(axis,)) for x in xs] if reverse else list(xs)
     out = prefixes(lambda a, b: bind_on_arrays(jaxpr, *a, *b), back, axis)
     return [do.rev(y, dimensions=(axis,)) for y in out] if reverse else out
@@ -107,7 +109,7 @@ def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:
     in the tangents.
     """
     jaxpr: Graph = params["jaxpr"]
-    # Without two elements nothing is merged; a symbolic length is one of many.
+    # With fewer than two elements there is no merge; a symbolic length counts as many.
     n = aval_of(primals[0]).shape[params["axis"]]
     if isinstance(n, int) and n < 2:
         return list(primals), list(tangents)
@@ -123,12 +125,12 @@ def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:
 
 
 def _varying(jaxpr: Graph, nonzero: tuple[bool, ...]) -> tuple[bool, ...]:
-    """Which results of a merge have a tangent, if these of what is merged have one."""
+    """Which results of a merge have a tangent, given which of its operands do."""
     return jvp_graph(jaxpr, nonzero).outputs
 
 
 def _is_linear(jaxpr: Graph, varies: Sequence[bool]) -> bool:
-    """Whether tangents of one dtype follow a recurrence that is linear over its numbers."""
+    """Whether tangents of one dtype follow a recurrence that is linear in them."""
     kinds = {a.dtype for a, v in zip(jaxpr.out_avals, varies, strict=True) if v}
     if len(kinds) != 1:
         return False
@@ -143,12 +145,12 @@ def _recurrence(
     """The tangents of the results that vary: dy[i] = J[i] dy[i - 1] + u[i]."""
     aval = aval_of(xs[0])
     n, count, wanted = aval.shape[axis], len(xs), tuple(varies)
-    # All elements are merged with the result before them, and the first, which has none, with
-    # itself: that is a merge like others, where any number might be one that cannot be merged.
+    # Each element is merged with the result before it, and the first, which has none, with itself:
+    # a merge of real elements, since arbitrary numbers might not be mergeable.
     merged = [*(_before(y, x, axis, n, reverse) for x, y in zip(xs, ys, strict=True)), *xs]
     yes, no = (broadcast_like(np.bool_(flag), aval) for flag in (True, False))
     first = _before(no, yes, axis, n, reverse)
-    # u: what the tangent of the element adds; the first result is the first element.
+    # u: the contribution of the element's tangent; the first result is the first element.
     graph = jvp_filled(jaxpr, (False,) * count + tuple(given), wanted)
     moved = bind_on_arrays(graph, *merged, *(t for t in dxs if not is_zero(t)))[count:]
     tangents = [instantiate(t) for t, v in zip(dxs, varies, strict=True) if v]

@@ -39,7 +39,7 @@ def _call(graph: Graph, args: list, params: dict) -> list:
 
 
 def _jit_jvp(primals: list, tangents: list, *, jaxpr: Graph, **params) -> tuple[list, list]:
-    # Tangents and cotangents that are zero are not passed at all.
+    # Do not pass tangents and cotangents that are zero.
     nonzero = tuple(not is_zero(t) for t in tangents)
     # The jvp of a Graph is made once for each pattern of tangents, and found again.
     derived = jvp_graph(jaxpr, nonzero)

@@ -33,7 +33,7 @@ METHODS = (
 
 
 class ForEach(NamedTuple):
-    """A callback that is called for every element along the first axis of some operands."""
+    """A callback that is called for each element along the first axis of some operands."""
 
     callback: Callable[..., Sequence]
     mapped: tuple[bool, ...]
@@ -122,7 +122,7 @@ def _io_batch(axis: BatchAxis, args: list, dims: list, **params):
 
 def _refuse(message: str) -> Callable[..., Any]:
     def rule(*_, callback, **__):
-        # A callback may know better what the user called.
+        # The callback may know the name that the user called.
         raise ValueError(getattr(callback, "no_derivative", message))
 
     return rule
@@ -164,7 +164,7 @@ io_callback_p = Primitive(
 
 
 def _debug(name: str) -> Primitive:
-    """Define a callback without results: it sees primals, and nothing flows back."""
+    """Define a callback without results: it receives primals, and has no cotangents."""
     prim = Primitive(
         name,
         Kind.LIBRARY,
@@ -177,7 +177,7 @@ def _debug(name: str) -> Primitive:
         batch=lambda axis, args, dims, **params: _each(prim, axis, args, dims, params),
         factors=_ONE_CALL,
         effect=debug_effect,
-        # debug_print shows its format, which says more than the callback's name.
+        # debug_print shows its format, which is more useful than the callback's name.
         show=lambda params: {k: v for k, v in params.items() if k != "callback" or name != _PRINT},
     )
     return prim

@@ -1,8 +1,8 @@
 """`checkpoint` as a primitive: values of the forward pass are recomputed instead of kept.
 
 Floor 4. In: a Graph, and a policy that says which of its values to keep. Out: the primitive. When
-it is split into a known and an unknown part, only its inputs and what the policy keeps pass between
-them; the unknown part computes the rest again, when cotangents arrive.
+it is split into a known and an unknown part, only its inputs and the values kept by the policy pass
+between them; the unknown part recomputes the rest when cotangents arrive.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _log = logging.getLogger("gpuarray")
 
 def same_graph(eqn: Eqn) -> Graph:
     """The Graph of an operation that gives back its operand: `inline` of a mark."""
-    # The value itself, for a Graph that does nothing.
+    # An empty Graph returns the value itself.
     v = Var(eqn.invars[0].aval)
     return Graph([v], [v], [])
 
@@ -73,7 +73,7 @@ def _bind(args: Any, graph: Graph, params: dict, differentiated: bool | None = N
 def _jvp(primals: list, tangents: list, *, jaxpr: Graph, **params) -> tuple[list, list]:
     nonzero = tuple(not is_zero(t) for t in tangents)
     derived = jvp_graph(jaxpr, nonzero)
-    # Only tangents that are not zero are passed, and only such ones come back.
+    # Pass only tangents that are not zero; only those return.
     given = [*primals, *chosen(tangents, nonzero)]
     out, found = cut(_bind(given, derived.graph, params), len(jaxpr.outvars))
     none = [Zero(tangent_aval(aval_of(x))) for x in others(out, derived.outputs)]
@@ -85,7 +85,7 @@ def _transpose(cts: list, *operands, jaxpr: Graph, **params) -> list:
     nonzero = tuple(not is_zero(ct) for ct in cts)
     derived = transpose_graph(jaxpr, linear, nonzero)
     known = others(operands, linear)
-    # A transposed Graph is where recomputing takes place: it must stay apart (see `_inline`).
+    # Recomputation happens in the transposed Graph: it must not be inlined (see `_inline`).
     call = lambda graph, args: _bind(args, graph, params, differentiated=True)
     found = derived.call(call, *known, *chosen(cts, nonzero))
     zeros = [Zero(x.aval) for x in others(chosen(operands, linear), derived.outputs)]
@@ -113,7 +113,7 @@ class _Cut(NamedTuple):
     reads: list[bool]
     saved: int
     out_unknown: list[bool]
-    note: str  # what it saves, for the log
+    note: str  # the residuals, for the log
 
 
 def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) -> list:
@@ -123,7 +123,7 @@ def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) 
     known_args = others(args, flags)
     assert trace.parent is not None
     with traces.current(trace.parent):
-        # Evaluated rather than bound as a checkpoint: nothing of it is recomputed any more.
+        # Evaluated rather than bound as a checkpoint: it is not recomputed again.
         known = evaluate(made.now, *known_args)
     # The saved values come after the known results.
     known, saved = cut(known, len(known) - made.saved)
@@ -149,8 +149,8 @@ def _made(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
             "Effects not supported in partial-eval of `checkpoint`/`remat`: io_callback would run "
             "a second time for the derivative. Call it outside of the checkpointed function."
         )
-    # Policies look at operations, so calls are inlined; but not calls with rules of their own,
-    # which the next derivative asks for.
+    # Policies look at operations, so calls are inlined; except calls with their own rules, which
+    # the next derivative needs.
     flat = lambda g: inline_calls(g, only=(jit_p, remat_p))
     made = separated(split.known, lambda eqn: _keeps(policy, eqn), flat)
     count = len(split.known.outvars) - split.residuals
@@ -177,7 +177,9 @@ def _made(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
 
 
 def _note(inputs: list[Var], now: Graph, saved: int) -> str:
-    """What a checkpointed function saves: inputs, and values with the operations that make them."""
+    """The residuals of a checkpointed function: inputs, and values with the operations that make
+    them.
+    """
     text = lambda v: v.aval.str_short(short_dtypes=True)
     made_by = {v: e for e in now.eqns for v in e.outvars}
     lines = []
@@ -208,7 +210,8 @@ class PolicyAnswer:
 
 
 def _keeps(policy: Callable | None, eqn: Eqn) -> Space | None:
-    """Return where a policy keeps the results of an equation, or what a call returns from inside.
+    """Return the memory in which a policy keeps the results of an equation, or a value inside a
+    call.
 
     None for results that it does not keep.
     """
@@ -216,7 +219,7 @@ def _keeps(policy: Callable | None, eqn: Eqn) -> Space | None:
         return None
     if decision := policy(eqn.primitive, *(a.aval for a in eqn.invars), **eqn.params):
         return decision.space if isinstance(decision, PolicyAnswer) else Space.Device
-    # A call is judged by what it consists of.
+    # A call is judged by the equations inside it.
     inner = None if eqn.primitive.inline is None else eqn.primitive.inline(eqn)
     if inner is None:
         return None
@@ -230,7 +233,9 @@ def _keeps(policy: Callable | None, eqn: Eqn) -> Space | None:
 
 
 def _inline(eqn: Eqn) -> Graph | None:
-    """Keep a recomputation apart as a step: merged with the first computation it saves nothing."""
+    """Keep a recomputation as a separate step: merged with the first computation it would save
+    nothing.
+    """
     cse = eqn.params["prevent_cse"]
     apart = eqn.params["differentiated"] and (cse if isinstance(cse, bool) else any(cse))
     return None if apart else eqn.params["jaxpr"]

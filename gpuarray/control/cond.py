@@ -54,8 +54,8 @@ def _cond_aval(index, *operands, branches: Graphs, **_):
     for branch in branches:
         check_operands("cond", operands, branch.in_avals)
     columns = zip(*(g.out_avals for g in branches), strict=True)
-    # A result is weakly typed if it is in the first branch, as in JAX: that of a false predicate.
-    # It varies between devices as it does in any branch, or as the index does.
+    # As in JAX, a result is weakly typed if it is in the first branch, that of a false predicate.
+    # It varies between devices if it does in any branch, or if the index does.
     return [
         a[0].update(
             layout=also_varying(
@@ -100,7 +100,7 @@ def _cond_jvp(primals: list, tangents: list, *, branches: Graphs, **params):
 
 def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) -> list:
     """Split into two conds: the first runs now and also returns the residuals of its branch."""
-    # An unknown index: nothing can run now.
+    # With an unknown index nothing can run now.
     if flags[0]:
         return list(trace.unknown.process(cond_p, args, params))
     branches: Graphs = params["branches"]
@@ -205,7 +205,7 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, branches: Graphs, **param
     out_dims = (0,) * len(branches[0].outvars)
     results = []
     for i, branch in enumerate(branches):
-        # Nothing flows back through a branch where it is not taken, not even a nan.
+        # A branch that was not taken gets no cotangent, not even a nan.
         taken = do.eq(index, np.int32(i))
         inputs = [
             x if d is None else _select(taken, do.stop_gradient(x), x)
@@ -213,7 +213,7 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, branches: Graphs, **param
         ]
         results.append(evaluate(batch_graph(branch, axis, in_dims, out_dims).graph, *inputs))
     out = [_select(index, *column) for column in zip(*results, strict=True)]
-    # An operand that every branch returns as it is needs no choice, and stays unbatched if it is.
+    # An operand that every branch returns unchanged needs no select, and stays unbatched if it is.
     dims = list(out_dims)
     for k, sources in enumerate(zip(*map(forwarded, branches), strict=True)):
         source = sources[0]
@@ -238,7 +238,7 @@ def _select(which, *cases):
     return do.select_n(which, *cases)
 
 
-# ---- what is read of it, and what a checkpoint keeps of it ----
+# ---- dead results, and values that a checkpoint keeps ----
 
 
 def _narrow(eqn: Eqn, used: list[bool]) -> Eqn:
@@ -254,7 +254,7 @@ def _narrow(eqn: Eqn, used: list[bool]) -> Eqn:
 
 
 def _keep(eqn: Eqn, separate: Separate) -> KeptInside | None:
-    """A value has a place of its own for each branch; branches that do not make it give zeros."""
+    """Each branch has its own slot for a value; branches that do not compute it return zeros."""
     made = [separate(g) for g in eqn.params["branches"]]
     places = [[v.aval.strip_weak_type() for v in m.values] for m in made]
     values = [Var(a) for avals in places for a in avals]

@@ -1,7 +1,7 @@
 """`custom_jvp` as a primitive: a call with a rule for tangents.
 
 Floor 4. In: a flat function and `jvp(primals, tangents) -> (outputs, tangents)`. Out: the
-primitive. See `custom_rules` for what it shares with `custom_vjp`.
+primitive. See `custom_rules` for the code shared with `custom_vjp`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpuarray.transforms.batch import BatchAxis, BatchTrace
 
 
 def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:
-    # The rule knows the arguments alone: what is closed over must not carry a tangent.
+    # The rule knows only the arguments: values closed over must not carry a tangent.
     count = params["num_consts"]
     check_closed(custom_jvp_call_p, params, tangents[:count])
     out, out_tangents = params["jvp"](primals[count:], tangents[count:])
@@ -43,7 +43,7 @@ def _batch_rules(
             out, out_tangents = jvp(values[:count], values[count:])
             return [*out, *out_tangents]
 
-        # A symbolic zero has no axis to be split along, so its aval is made that of one element.
+        # A symbolic zero has no axis to be split along, so its aval becomes that of one element.
         tangents = [without_axis(t, d) for t, d in zip(tangents, dims, strict=True)]
         found = batch_flat_rule(flat, axis, first, [*primals, *tangents], [*dims, *dims])
         out = place.put(axis, *found)

@@ -1,7 +1,7 @@
 """`custom_partitioning` as a primitive: a call with the user's rule for pieces of its operands.
 
-Floor 4. In: a Graph for whole operands, and the rule. Out: a primitive that is its Graph on one
-device, and what the rule says where operands lie over several.
+Floor 4. In: a Graph for whole operands, and the rule. Out: a primitive that runs its Graph on one
+device, and the rule's function where operands are sharded over several.
 """
 
 from __future__ import annotations

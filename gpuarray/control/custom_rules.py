@@ -1,12 +1,12 @@
-"""What the primitives of `custom_jvp` and `custom_vjp` share: calls that hold a function and its
-rules.
+"""Shared parts of the primitives of `custom_jvp` and `custom_vjp`: calls that hold a function and
+its rules.
 
-Floor 4. In: flat functions: what to compute, and how its derivative is made. Out: primitives from
-which each transformation takes its part: evaluation the function, jvp and linearize the rule,
-batching both.
+Floor 4. In: flat functions: the computation, and its derivative rules. Out: primitives from which
+each transformation takes its part: evaluation the function, jvp and linearize the rule, batching
+both.
 
-`call_jaxpr` is a Python function as long as nobody stages it, so that its control flow may look at
-values, and a Graph from then on. The rules stay Python functions; batched ones wrap others.
+`call_jaxpr` is a Python function until it is staged, so that its control flow may look at values,
+and a Graph from then on. The rules stay Python functions; batched ones wrap others.
   jvp(primals, tangents) -> (outputs, tangents)
   fwd(primals, perturbed) -> (outputs, residuals)
   bwd(residuals, cotangents) -> cotangents, one a primal
@@ -40,8 +40,8 @@ class CustomCall(Primitive):
     """A call whose function is not staged yet; `bind` stages it where a Graph is being recorded.
 
     `batch_rules(params, axis, dims, first, place)` gives the parameters that hold rules, batched;
-    their results have the extra axis where `place` says, in front or nowhere.
-    `narrow_rules(params, used)` gives rules for the results that are used.
+    their results have the extra axis as `place` says, in front or not at all. `narrow_rules(params,
+    used)` gives rules for the results that are used.
     """
 
     def __init__(
@@ -72,8 +72,7 @@ class CustomCall(Primitive):
         trace = traces.state.trace
         if type(trace) is PartialTrace and any(_is_of(a, trace.unknown) for a in args):
             return run_call(call, args)  # part of a linear function: its rules have been applied
-        # A Python function: it is staged for a Graph that is being recorded, and runs under all
-        # else.
+        # A Python function: stage it if a Graph is being recorded, otherwise run it.
         if not isinstance(call, Graph):
             if isinstance(trace, GraphTrace):
                 args, params = _staged(args, params, self.name)
@@ -82,7 +81,7 @@ class CustomCall(Primitive):
         return trace.process(self, args, params)
 
     def _narrow(self, eqn: Eqn, used: list[bool]) -> Eqn:
-        """The call without results that nobody reads. It has all operands: its rules read them."""
+        """Remove unread results from the call. It keeps all operands: its rules read them."""
         if all(used):
             return eqn
         short, _ = shortened(eqn.params["call_jaxpr"], used)
@@ -93,7 +92,9 @@ class CustomCall(Primitive):
         )
 
     def batched(self, trace: BatchTrace, args: Sequence[Any], params: dict) -> list:
-        """The call in the trace around. What the function closes over may be batched too."""
+        """The call in the enclosing trace. Values that the function closes over may be
+        batched too.
+        """
         pairs = [trace.split(a) for a in args]
         axis = trace.axis
         assert trace.parent is not None
@@ -113,8 +114,8 @@ class CustomCall(Primitive):
     ) -> tuple[list, list]:
         """The call with an extra axis, which every result has in front.
 
-        Where no operand has the axis, and no result of the function, the rules' results have none:
-        they run once for all elements, on a cotangent that is the sum of all.
+        If no operand has the axis, and no result of the function, the rules' results have none:
+        they run once for all elements, on a cotangent that is summed over them.
         """
         call, count = params["call_jaxpr"], params["num_consts"]
         unmapped = all(d is None for d in dims)
@@ -122,7 +123,7 @@ class CustomCall(Primitive):
         new: Any
         if isinstance(call, Graph):
             out_dims = (0,) * len(call.outvars)
-            # What is laid over devices outside is laid so inside.
+            # Values sharded over devices outside are sharded the same way inside.
             layouts = tuple(aval_of(x).layout for x in values)
             if unmapped:
                 natural = batch_graph(call, axis, tuple(dims), layouts=layouts)
@@ -130,17 +131,20 @@ class CustomCall(Primitive):
                     place.at, out_dims = None, natural.outputs
             new = batch_graph(call, axis, tuple(dims), tuple(out_dims), layouts).graph
         else:
-            # What the function closes over may be mapped, which shows when it has run.
+            # Values that the function closes over may be mapped, which is known only after it has
+            # run.
             place.settled = not unmapped
             new = lambda *xs: place.put(axis, *batch_flat_rule(call, axis, first, xs, dims))
-        # Rules take the arguments alone, not what the function closes over.
+        # Rules take only the arguments, not the values that the function closes over.
         rules = self.batch_rules(params, axis, dims[count:], first, place)
         out: Any = self.bind(*values, **(params | rules | {"call_jaxpr": new}))
         return out, [place.at] * len(out)
 
 
 class ResultAxis:
-    """Where the results of a batched call have the extra axis: in front, or nowhere (None)."""
+    """The position of the extra axis in the results of a batched call: in front, or absent
+    (None).
+    """
 
     def __init__(self):
         self.at: int | None = 0
@@ -201,7 +205,7 @@ def batch_flat_rule(
 def batch_rule_aux(
     fun: Callable, axis: BatchAxis, first: BatchTrace | None, values: Sequence, dims: Sequence
 ) -> tuple[list, list, Any]:
-    """The same for a function that returns something beside its flat results, which comes last."""
+    """`batch_rule` for a function that also returns auxiliary output after its flat results."""
     parent = traces.state.trace
     trace = BatchTrace(parent, axis) if first is None else _SameAxis(parent, first)
     # Zeros and missing values pass by: there is no array to batch.
@@ -213,7 +217,7 @@ def batch_rule_aux(
 
 
 def in_front(axis: BatchAxis, values: Sequence, dims: Sequence, at: int | None = 0) -> list:
-    """Results with their extra axis in front, all of them; without it where `at` is None."""
+    """Move the extra axis of all results to the front; without it if `at` is None."""
     if at is None and any(d is not None for d in dims):
         raise ValueError(
             "a custom rule has results that differ along a mapped axis, and the function's are the "
@@ -252,7 +256,7 @@ def cotangent_of(axis: BatchAxis, ct: Any, dim: int | None, want: int | None) ->
 
 
 def named_like(new: Callable, old: Callable) -> Callable:
-    """A function that prints as the one it stands for."""
+    """Give a function the name of the one that it replaces."""
     new.__name__ = getattr(old, "__name__", type(old).__name__)
     return new
 

@@ -1,9 +1,9 @@
 """`custom_vjp` as a primitive: a call with rules for cotangents.
 
 Floor 4. In: a flat function, `fwd(primals, perturbed) -> (outputs, residuals)` and `bwd(residuals,
-cotangents) -> cotangents`. Out: the primitive, and the one that stands for its tangents, which are
-known by their transpose only. See `custom_rules` for what it shares with `custom_jvp`. A third one
-stands for a `fwd` that is left out where its residuals are computed again (`optimize_remat`).
+cotangents) -> cotangents`. Out: the primitive, and the one that represents its tangents, for which
+only the transpose is defined. See `custom_rules` for the code shared with `custom_jvp`. A third one
+represents a `fwd` that can be dropped if its residuals are recomputed (`optimize_remat`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from gpuarray.transforms.tracing import GraphTrace
 def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:
     count = params["num_consts"]
     check_closed(custom_vjp_call_p, params, tangents[:count])
-    # Which primals are differentiated: `fwd` may ask, to save work.
+    # Which primals are differentiated: `fwd` may use it to save work.
     perturbed = [not is_zero(t) for t in tangents[count:]]
     if params["optimize_remat"] and isinstance(params["call_jaxpr"], Graph):
         out, residuals = _forward(primals, perturbed, params)
@@ -52,7 +52,7 @@ def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:
     avals = tuple(tangent_aval(aval_of(x)) for x in out)
     # Integer results have tangents of dtype float0, which stay symbolic.
     has = [a.dtype != dtypes.float0 for a in avals]
-    # Stands for the tangents, until transposition calls `bwd`.
+    # Represents the tangents until transposition calls `bwd`.
     found = custom_lin_p.bind(
         *residuals,
         *(t for t in tangents[count:] if not is_zero(t)),
@@ -98,7 +98,7 @@ def _batch_rules(
             return bwd(xs[:count], xs[count:])
 
         values, found = batch_flat_rule(flat, axis, first, given, where)
-        if at is None:  # one call for all elements: there is nothing to sum
+        if at is None:  # one call for all elements: no sum needed
             return in_front(axis, values, found, None)
         return [cotangent_of(axis, *row) for row in zip(values, found, dims, strict=True)]
 
@@ -114,7 +114,7 @@ def _narrow_rules(params: dict, used: list[bool], avals: list) -> dict:
         out, residuals = fwd(primals, perturbed)
         return list(compress(out, used)), residuals
 
-    # Nothing arrives at results that are not used.
+    # Results that are not used have zero cotangents.
     def narrow_bwd(residuals, cotangents):
         return bwd(residuals, merged(used, cotangents, none))
 
@@ -151,7 +151,7 @@ def _forward_batch(axis: BatchAxis, args: list, dims: list, *, jaxpr: Graph, alo
 def _forward_narrow(eqn: Eqn, used: list[bool]) -> Eqn:
     alone = eqn.params["alone"]
     wanted, residuals = cut(used, len(alone.outvars))
-    # Results alone: in a loop, or in what `checkpoint` computes first.
+    # Only results: in a loop, or in the first computation of `checkpoint`.
     if any(residuals):
         return eqn
     short, _ = shortened(alone, wanted)
@@ -189,7 +189,7 @@ def _lin_transpose(
 ) -> list:
     residuals, tangents = cut(operands, num_res)
     given = bwd(residuals, cts)
-    # `bwd` answers for every primal; only those that were differentiated are asked for.
+    # `bwd` returns a cotangent for every primal; only those that were differentiated are used.
     chosen = [ct for ct, p in zip(given, perturbed, strict=True) if p]
     return [None] * num_res + [
         Zero(x.aval) if ct is None else ct for ct, x in zip(chosen, tangents, strict=True)

@@ -1,4 +1,4 @@
-"""Functions with a batching rule of their own, as a primitive that holds the function and its rule.
+"""Functions with a custom batching rule, as a primitive that holds the function and its rule.
 
 Floor 4. In: a Graph and a flat rule, `rule(size, batched, values) -> (values, batched)`, in which
 batched values have their batch axis in front. Out: the primitive. Its forward derivative has a rule
@@ -59,7 +59,7 @@ def _rule_of_jvp(rule: FlatRule, call: Graph, nonzero: tuple, wanted: tuple) -> 
         is_batched, given_batched = cut(batched, count)
         tangents = merged(nonzero, given, [None] * (count - len(given)))
         tangent_batched = merged(nonzero, given_batched, [False] * (count - len(given)))
-        # Operands of which only the value, or only its tangent, is batched.
+        # Operands of which only the primal, or only the tangent, is batched.
         alone = [n and p != t for n, p, t in zip(nonzero, is_batched, tangent_batched, strict=True)]
         both = [p and not a for p, a in zip(is_batched, alone, strict=True)]
         if any(alone) and not any(both):
@@ -102,14 +102,14 @@ def _each(
 ) -> tuple[list, list]:
     """The jvp of a rule where no primal is batched together with its tangent.
 
-    For each element the rule sees values without a batch axis, since the function of primals and
-    tangents that is mapped is the derivative of the one, which the rule stands for.
+    The rule receives values of one element without a batch axis, since the mapped function of
+    primals and tangents is the derivative of the function that the rule belongs to.
     """
 
     def element(*values):
         def fun(*xs):
             out, _ = rule(size, [False] * len(xs), xs)
-            # All elements are equal: the rule was given nothing that is batched.
+            # All elements are equal: the rule got no batched value.
             return [
                 _first(x) if aval_of(x).ndim > n else x for x, n in zip(out, ranks, strict=True)
             ]

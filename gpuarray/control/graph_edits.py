@@ -50,8 +50,8 @@ def fixed_point(
 ) -> list[bool]:
     """Return which carries of a loop have a property, given which of its initial values have it.
 
-    `after_step` says which carries have it after a step, for those that have it before. A carry has
-    one type at all steps, so what it has at any it has from the first on.
+    `after_step` gives the carries that have it after a step, given those that have it before. A
+    carry has one type at all steps, so if it has it at any step it has it from the first on.
 
     >>> fixed_point([True, False, False], lambda before: [False, before[0], before[1]])
     [True, True, True]
@@ -73,7 +73,7 @@ def opened(graph: Graph, constvars: Sequence[Var] | None = None) -> Graph:
 def lifted(graph: Graph) -> tuple[Graph, list]:
     """A Graph as a primitive may hold it, and the operands that go before its own.
 
-    A Graph holds concrete constants of one device only: where a function closed over values of an
+    A Graph holds concrete constants on one device only: if a function closed over values of an
     outer trace, or over arrays on several devices, its constants become leading inputs.
     """
     # A tracer in a Graph would outlive its trace wherever the Graph is kept.
@@ -110,9 +110,9 @@ def _aval_in(graphs: Sequence[Graph], key: int) -> ShapedArray:
 
 
 def forwarded(graph: Graph) -> list[int | None]:
-    """For each result of a graph the number of the input that it is, None where it is computed.
+    """For each result of a graph, the number of the input that it equals; None if it is computed.
 
-    It is followed through calls, and through loops that carry it along unchanged.
+    It is followed through calls, and through loops that carry it unchanged.
     """
     numbers = {v: i for i, v in enumerate(graph.invars)}
     made_by = {v: (e, k) for e in graph.eqns for k, v in enumerate(e.outvars)}
@@ -134,7 +134,7 @@ def forwarded(graph: Graph) -> list[int | None]:
                 # Results of branches, and ys of a loop, may differ from every operand.
                 if not isinstance(flow, Loop) or k >= len(flow.carry):
                     return None
-                # A carry that each turn hands on as it came: then it is what it was before the
+                # A carry that each iteration returns unchanged: it equals its value before the
                 # loop.
                 if forwarded(flow.body)[k] != len(flow.consts) + k:
                     return None
@@ -235,13 +235,12 @@ def looping(
 ) -> tuple[Callable[..., list], frozenset[int] | None]:
     """Compile a loop's body, whose `count` inputs from `first` on are its previous outputs.
 
-    If it has something to overwrite, the compiled body takes one more argument: the numbers of
-    inputs that it may write into. The second result is the set of those inputs whose memory the
-    previous step has allocated; None if the body overwrites nothing, or carries nothing that it
-    could.
+    If anything can be overwritten, the compiled body takes one more argument: the numbers of inputs
+    that it may write into. The second result is the set of those inputs whose memory was allocated
+    by the previous step; None if the body overwrites nothing, or has no suitable carry.
     """
     if not count or not _overwrites(graph):
-        # Nothing works in place: no need to say what may be overwritten.
+        # Nothing works in place, so no such argument is needed.
         return compile(graph), None
     body = compile(graph, frozenset(range(first, first + count)))
     return body, frozenset(first + i for i in body.fresh if i < count)
@@ -262,16 +261,16 @@ def graph_work(graph: Graph) -> float:
         total = 0.0
         for eqn in graph.eqns:
             prim = eqn.primitive
-            # Views move nothing.
+            # Views move no data.
             if prim.kind is Kind.VIEW:
                 continue
-            # A rule of its own, the Graphs inside, or weight times elements.
+            # A dedicated rule, the Graphs inside, or weight times elements.
             if prim.work is not None:
                 total += prim.work([a.aval for a in eqn.invars], **eqn.params)
             elif prim.kind is Kind.CALL:
                 total += sum(graph_work(g) for g in subgraphs(eqn))
             else:
-                # What is read or written, whichever is more: reductions read, broadcasts write.
+                # The larger of bytes read and written: reductions read, broadcasts write.
                 sizes = [a.aval.size for a in (*eqn.invars, *eqn.outvars)]
                 total += prim.weight * max(sizes, default=0)
         graph.derived["work"] = total
@@ -281,9 +280,9 @@ def graph_work(graph: Graph) -> float:
 def interpreted(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
     """Return a Graph as a function on buffers, by NumPy rules alone: the reference."""
     steps = []
-    # Rules are chosen once; only what follows in `run` is repeated.
+    # Choose rules once; only the code in `run` is repeated.
     for eqn in graph.eqns:
-        # A call becomes a function of its own, which gives a list.
+        # A call becomes a separate function, which returns a list.
         whole = None if eqn.primitive.inline is None else eqn.primitive.inline(eqn)
         if whole is not None:
             steps.append((eqn, interpreted(whole), True))
@@ -305,6 +304,6 @@ def interpreted(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable
             env.update(zip(eqn.outvars, out if several else [out], strict=True))
         return [read(a) for a in graph.outvars]
 
-    # Nothing is reused: no result may be overwritten by a loop.
+    # No memory is reused: a loop may not overwrite any result.
     run.fresh = frozenset()
     return run

@@ -1,9 +1,9 @@
-"""What a policy of `checkpoint` keeps: a Graph as one that also returns it, and one that takes it.
+"""Values kept by a policy of `checkpoint`: a Graph that also returns them, and one that takes them.
 
-Floor 4. In: a Graph, and which equations have results to keep. Out: the computation now, whose
-last results are the kept values, and the computation again, whose first inputs they are. Loops and
-branches keep what is inside of them, by the rules that they set here. What is kept in the memory of
-the host is moved there in the first, and back in the second.
+Floor 4. In: a Graph, and the equations whose results are kept. Out: the first computation, whose
+last results are the kept values, and the recomputation, whose first inputs they are. Loops and
+branches keep values inside them, by the rules that they set here. Values kept in host memory are
+moved there in the first, and back in the second.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _rules: dict[Primitive, Rule] = {}
 
 
 def set_keep_rule(prim: Primitive, rule: Rule) -> None:
-    """Define how an equation that holds Graphs keeps values of these; None where it keeps none."""
+    """Define how an equation with inner Graphs keeps values inside them; None if it keeps none."""
     _rules[prim] = rule
 
 
@@ -51,7 +51,7 @@ def separated(
 ) -> Kept:
     """Separate a Graph, its calls made `flat` first, by the equations whose results are kept.
 
-    `keeps` says in which memory; None for a result that is computed again.
+    `keeps` returns the memory; None for a result that is recomputed.
     """
     graph = flat(graph)
     now: list[Eqn] = []
@@ -60,7 +60,7 @@ def separated(
     for eqn in graph.eqns:
         rule = _rules.get(eqn.primitive)
         if has_effect(eqn):
-            # An effect (a print) happens again, which shows what is computed twice.
+            # An effect (a print) happens again, which shows the recomputation.
             inside = None
         elif (space := keeps(eqn)) is not None:
             now.append(eqn)
@@ -74,7 +74,7 @@ def separated(
             continue
         else:
             inside = None if rule is None else rule(eqn, lambda g: separated(g, keeps, flat))
-        # Computed in both halves, but for what is kept of it.
+        # Computed in both halves, except for the kept values.
         now.append(eqn if inside is None else inside.now)
         again.append(eqn if inside is None else inside.again)
         values += [] if inside is None else inside.values

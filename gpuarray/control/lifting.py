@@ -1,9 +1,9 @@
 """Arrays on several devices that loops and branches close over, made constants of the whole Graph.
 
 Floor 4. In: a Graph. Out: one that computes the same, and in which no inner Graph holds an array on
-several devices. Rules for derivatives are functions of Python, and what they close over is seen
-when they are called, inside of loops, branches and recomputations. No single device, and with
-several processes no single process, has its value: it has to be an operand.
+several devices. Rules for derivatives are Python functions, and the values they close over are
+known only when they are called, inside loops, branches and recomputations. No single device, and
+with several processes no single process, has the value of such an array: it has to be an operand.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from gpuarray.core.primitive import Primitive
 
 
 def lift_spread_constants(graph: Graph) -> Graph:
-    """Return the Graph, with what its loops and branches close over on several devices as its own
-    constants.
+    """Return the Graph with arrays on several devices that its loops and branches close over as its
+    own constants.
     """
     if not _holds_spread(graph, inside=True):
         return graph
@@ -51,7 +51,7 @@ def lift_spread_constants(graph: Graph) -> Graph:
 
 
 def _holds_spread(graph: Graph, inside: bool = False) -> bool:
-    """Whether an array on several devices is a constant of a Graph, or of one inside of it."""
+    """Whether a Graph, or one inside it, has an array on several devices as a constant."""
     if not inside and any(map(is_spread, graph.consts)):
         return True
     return any(_holds_spread(inner) for eqn in graph.eqns for inner in subgraphs(eqn))

@@ -47,7 +47,8 @@ def _transpose(cts: list, *operands, callee, transpose, num_res, **params) -> li
 def _batch(axis: BatchAxis, args: list, dims: list, *, callee, transpose, num_res, **params):
     where = tuple(dims)
     new = batch_graph(callee, axis, where, (0,) * len(callee.outvars)).graph
-    # Cotangents come with the axis in front, as results have it; those of operands follow them.
+    # Cotangents have the axis in front, like results; those of operands are moved to match the
+    # operands.
     back = where[:num_res] + (0,) * len(callee.outvars)
     wanted = where[num_res:]
     # An operand without the axis would need its cotangents summed: it gets the axis instead.

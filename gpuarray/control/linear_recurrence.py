@@ -1,9 +1,9 @@
 """`linear_recurrence` as a primitive: y[i] = J[i] y[i - 1] + u[i] along an axis.
 
-Floor 4. In: the entries of small square matrices J that are not zero, each an array of one matrix
-entry at every place, and the vectors u in the same form. Out: the vectors y; y at the first place
-is u there. It is linear in u, and its transpose is a recurrence from the other end: with it the
-derivative of an associative scan costs a scan, whatever the length.
+Floor 4. In: the nonzero entries of small square matrices J, each entry an array over all positions,
+and the vectors u in the same form. Out: the vectors y; y at the first position is u there. It is
+linear in u, and its transpose is a recurrence from the other end: so the derivative of an
+associative scan costs a scan, whatever the length.
 
 Compilers see the associative scan of affine maps that it is: (J, u) after (J', u') is
 (J J', J u' + u).
@@ -37,7 +37,7 @@ def linear_recurrence(
     for group in _groups(jacobian, len(u)):
         pattern = tuple(sorted(at for at in jacobian if at[0] in group))
         place = {k: n for n, k in enumerate(group)}
-        # Nothing is carried on: the elements are the results.
+        # There is no recurrence: the results are the elements.
         if not pattern:
             (k,) = group
             out[k] = u[k]
@@ -64,7 +64,7 @@ def _groups(jacobian: Mapping[tuple[int, int], Any], count: int) -> list[list[in
 
 
 def _closed(pattern: Pattern) -> Pattern:
-    """The entries that products of such matrices may have."""
+    """The entries that products of such matrices can have."""
     found = set(pattern)
     while True:
         more = {(r, c) for r, k in found for j, c in found if j == k} - found
@@ -149,8 +149,8 @@ def _jvp(primals: list, tangents: list, *, pattern: Pattern, axis: int, reverse:
 
 
 def _transpose(cts: list, *operands, pattern: Pattern, axis: int, reverse: bool) -> list:
-    """The cotangent at a place goes on to the place before, by the transposed matrix of this one:
-    a recurrence from the other end.
+    """The cotangent at a position is passed to the previous position by the transposed matrix of
+    this one: a recurrence from the other end.
     """
     entries, u = _cut(operands, pattern)
     # Transposed, each matrix moves to the place that its product leads to.

@@ -1,9 +1,9 @@
 """`custom_linear_solve` as a primitive: a linear system, solved by any method.
 
 Floor 4. In: Graphs for A x, for the transpose of A times x, and for solutions with both; a
-right-hand side. Out: the solution, and what else `solve` returns. Derivatives come from the system,
-not from the steps of the solver: A dx = db - dA x, and the transpose of a solution is a solution
-with the transpose of A.
+right-hand side. Out: the solution, and further results of `solve`. Derivatives come from the
+system, not from the steps of the solver: A dx = db - dA x, and the transpose of a solution is a
+solution with the transpose of A.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def _assemble(avals, compile: Callable, *, const_lengths: System, jaxprs: System
 
 
 def _solving(eqn: Eqn) -> Graph:
-    """Return `solve` as a Graph of all operands of an equation, most of which it does not read."""
+    """Return `solve` as a Graph of all operands of an equation, most of which it ignores."""
     # Made once for each set of lengths, as other equations may hold the same Graph.
     lengths, solve = eqn.params["const_lengths"], eqn.params["jaxprs"].solve
     start = lengths.matvec + lengths.vecmat
     known = solve.derived.get("solving")
     if known is None or known[0] != lengths:
-        # Inputs that it does not read are new; its own stand where their operands do.
+        # Ignored inputs are new variables; its own are placed at the positions of their operands.
         inputs = [Var(v.aval) for v in eqn.invars]
         inputs[start : start + lengths.solve] = solve.invars[: lengths.solve]
         inputs[start + lengths.solve + lengths.transpose_solve :] = solve.invars[lengths.solve :]
@@ -94,7 +94,7 @@ def _jvp(primals: list, tangents: list, *, const_lengths: System, jaxprs: System
     # Neither A nor b has a tangent.
     if all(is_zero(d) for d in right):
         return out, none
-    # Only the solution has a derivative; other results of the solver have none.
+    # Only the solution has a derivative; further results of the solver have none.
     solve = reordered(jaxprs.solve, jaxprs.solve.invars, jaxprs.solve.outvars[:size])
     dx = linear_solve_p.bind(
         *(c for group in consts[:4] for c in group),

@@ -73,8 +73,7 @@ def _assemble(
     reverse: bool,
     **_,
 ):
-    # Memory for each stacked result, by Graphs of their own: in one Graph two alike would be
-    # merged.
+    # Allocate each stacked result by a separate Graph: in one Graph two equal ones would be merged.
     rooms = [compile(empty_graph(stacked(a, length))) for a in jaxpr.out_avals[num_carry:]]
     first_x = num_consts + num_carry
     order = range(length - 1, -1, -1) if reverse else range(length)
@@ -158,7 +157,7 @@ def _scan_jvp(primals: list, tangents: list, *, jaxpr: Graph, num_consts, num_ca
         num_carry=num_carry + sum(carry),
         **params,
     )
-    # Results come as carries, their tangents, stacked results, theirs: sort them apart.
+    # Results are carries, their tangents, stacked results, their tangents: sort them.
     ys = len(wanted) - num_carry
     carry_out, carry_tangents, ys_out, ys_tangents = cut(out, num_carry, sum(carry), ys)
     result = carry_out + ys_out
@@ -198,7 +197,7 @@ def _scan_batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, num_consts, n
         if want is None
         else matched(x, d, 0, axis.size)
         if i < end
-        else move_axis(x, d, 1)  # behind the axis the scan goes along
+        else move_axis(x, d, 1)  # behind the scanned axis
         for i, (x, d, want) in enumerate(zip(args, dims, inside, strict=True))
     ]
     out = scan_p.bind(*values, jaxpr=made, num_consts=num_consts, num_carry=num_carry, **params)
@@ -211,8 +210,8 @@ def _scan_batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, num_consts, n
 class _Halves(NamedTuple):
     """The body of a scan in two halves.
 
-    What the second half needs of the first is the same at every step (invariant), or an array that
-    is gone through anyway (forwarded), or is stacked by the first scan.
+    Residuals are the same at every step (invariant), or an array that is scanned anyway
+    (forwarded), or are stacked by the first scan.
     """
 
     unknown: tuple[bool, ...]  # inputs of the body, carries as the fixed point has them
@@ -243,7 +242,7 @@ def _cut_body(jaxpr: Graph, flags: list[bool], num_consts: int, num_carry: int) 
     carry = fixed_point(flags[start:end], lambda carry: split_at(carry).out_unknown[:num_carry])
     split = split_at(carry)
     flags[start:end] = carry
-    # Hoist out of the known half what depends on constants only.
+    # Hoist equations of the known half that depend only on constants.
     known = split.known
     known_consts, known_carry = flags[:start].count(False), flags[start:end].count(False)
     consts, _, xs = cut(known.invars, known_consts, known_carry)
@@ -289,7 +288,7 @@ def _run_known(
         others(values, flags)
         for values, flags in zip(cut(args, num_consts, num_carry), unknown, strict=True)
     )
-    # What depends on constants alone is the same at every step: made once, in front of the loop.
+    # Values that depend only on constants are invariant: computed once, before the loop.
     invariant = evaluate(halves.invariant, *consts)
     out: list = []
     if halves.known.outvars:
@@ -307,8 +306,8 @@ def _run_known(
 
 
 def _scan_partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) -> list:
-    """Split into two scans: the first runs now and stacks what the second needs."""
-    # What both scans have in common: the length and the direction.
+    """Split into two scans: the first runs now and stacks the residuals of the second."""
+    # Parameters of both scans: the length and the direction.
     shared = dict(params)
     jaxpr, num_consts, num_carry = (shared.pop(k) for k in ("jaxpr", "num_consts", "num_carry"))
     halves = _halves(jaxpr, flags, num_consts, num_carry)
@@ -342,7 +341,7 @@ def _counts(halves: _Halves, num_consts: int, num_carry: int) -> tuple[int, int]
 def _scan_transpose(cts: list, *args, jaxpr, num_consts, num_carry, reverse, **params) -> list:
     linear = [is_undefined(x) for x in args]
     halves = _halves(jaxpr, linear, num_consts, num_carry)
-    # What is not linear runs first, forwards; after partial evaluation there is nothing of it.
+    # The nonlinear part runs first, forwards; after partial evaluation it is empty.
     _, invariant, arrays = _run_known(
         halves, args, num_consts, num_carry, params | {"reverse": reverse}
     )
@@ -354,7 +353,7 @@ def _scan_transpose(cts: list, *args, jaxpr, num_consts, num_carry, reverse, **p
     body, refs = _transposed_body(
         halves.rest, len(invariant), len(consts), len(carry), len(arrays), nonzero
     )
-    # Pass only what the body reads: a tangent that nothing uses leaves inputs unread.
+    # Pass only inputs that the body reads: an unused tangent leaves inputs unread.
     read = {a for e in body.eqns for a in e.invars} | set(body.outvars)
     count = len(refs) + len(consts) + len(carry)
     fixed, carried, xs = cut(body.invars, len(invariant), count)
@@ -406,7 +405,7 @@ def _transposed_body(
             found = transpose_flat(rest, linear, [*known, *more], [*ct_carry, *ct_ys])
             d_consts, d_others = cut(found, consts)
             return [
-                # Constants collect what every step contributes.
+                # Add each step's contribution to the cotangents of constants.
                 *(add_any(s, d) for s, d in zip(sums, d_consts, strict=True)),
                 *(instantiate(d) for d in d_others),
             ]
@@ -427,7 +426,7 @@ def _transposed_body(
     return rest.derived[key]
 
 
-# ---- what is read of it, and what a checkpoint keeps of it ----
+# ---- dead results, and values that a checkpoint keeps ----
 
 
 def _narrow(eqn: Eqn, used: list[bool]) -> Eqn:

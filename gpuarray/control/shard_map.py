@@ -1,7 +1,7 @@
 """`shard_map` as a primitive: a Graph that each device of a mesh runs on its pieces.
 
-Floor 4. In: arrays, and how each is cut along the axes of a mesh. Out: arrays put together of what
-the devices return. The Graph is that of one device: its inputs are pieces, and collectives in it
+Floor 4. In: arrays, and the sharding of each along the axes of a mesh. Out: arrays assembled from
+the devices' results. The Graph is that of one device: its inputs are pieces, and collectives in it
 name axes of the mesh. Every transformation of a `shard_map` is one of a transformed Graph.
 """
 
@@ -57,7 +57,7 @@ def piece_aval(
     """Return the aval of one device's piece of a value."""
     cuts = _cuts(spec, mesh, aval.ndim)
     shape = tuple(n // c for n, c in zip(aval.shape, cuts, strict=True))
-    # What varied along axes of another shard_map around still does.
+    # Axes of an enclosing shard_map along which it varied are kept.
     around = aval.vma - manual
     names = around | in_types(mesh).intersection(names_in_spec(spec)) if typed else around
     if typed and any(sums := sums_along(mesh, spec)):
@@ -76,7 +76,7 @@ def piece_aval(
 def _whole_aval(aval: ShapedArray, spec: PartitionSpec, mesh: Any, manual: frozenset):
     cuts = _cuts(spec, mesh, aval.ndim)
     shape = tuple(n * c for n, c in zip(aval.shape, cuts, strict=True))
-    # Along Explicit axes of the mesh the type says what the spec does.
+    # Along Explicit axes of the mesh the type records the sharding of the spec.
     own = cuts_along(mesh.abstract_mesh, spec, aval.ndim)
     kept = cuts_of(aval.layout) or ((),) * aval.ndim
     cuts = tuple((*a, *b) for a, b in zip(own, kept, strict=True))
@@ -141,7 +141,7 @@ def _jvp(primals: list, tangents: list, *, jaxpr: Graph, in_specs, out_specs, **
         *primals,
         *chosen(tangents, nonzero),
         jaxpr=derived.graph,
-        # A tangent lies as its primal does.
+        # A tangent is sharded like its primal.
         in_specs=(*in_specs, *chosen(in_specs, nonzero)),
         out_specs=(*out_specs, *chosen(out_specs, derived.outputs)),
         **params,
@@ -165,11 +165,11 @@ def _transpose(cts, *operands, jaxpr, mesh, in_specs, out_specs, manual_axes, ch
     known_specs = others(in_specs, linear)
     linear_specs = [spec.to_ct_spec() for spec in chosen(in_specs, linear)]
     ct_specs = [spec.to_ct_spec() for spec in chosen(out_specs, nonzero)]
-    # What was cut is cut: the cotangent of an operand lies as the operand does, that of a
-    # result comes as the result went.
+    # Shardings carry over: the cotangent of an operand is sharded like the operand, that of a
+    # result like the result.
     found_specs = chosen(linear_specs, outputs)
     if not check_vma:
-        # Along axes that a vmap around cuts there are other elements, nothing that is shared.
+        # Mesh axes that shard an enclosing vmap hold different elements, not replicas.
         shared = manual_axes - spread_names()
         graph = _without_types(graph, mesh, shared, len(known_specs), ct_specs, found_specs)
     found = shard_map_p.bind(
@@ -189,10 +189,10 @@ def _transpose(cts, *operands, jaxpr, mesh, in_specs, out_specs, manual_axes, ch
 def _without_types(
     graph: Graph, mesh: Any, manual: frozenset, known: int, ct_specs: list, found_specs: list
 ) -> Graph:
-    """Return a transposed Graph that is right where types do not say what is replicated.
+    """Return a transposed Graph that is right even though types do not record replication.
 
-    A result that is said to be the same along some axes is one device's, so each device has its
-    share of the cotangent; an operand that all devices were given gets the sum of all of theirs.
+    A result that is replicated along some axes is one device's, so each device gets its share of
+    the cotangent; a replicated operand gets the sum of all devices' cotangents.
     """
     named = lambda spec: {*names_in_spec(spec), *spec.unreduced}
     left_out = lambda spec: tuple(n for n in mesh.axis_names if n in manual - named(spec))
@@ -203,7 +203,7 @@ def _without_types(
             fixed, cts = cut(values, known)
             shares = []
             for ct, spec in zip(cts, ct_specs, strict=True):
-                # So many devices have the same result, and each would contribute the whole
+                # This many devices have the same result, and each would contribute the whole
                 # cotangent.
                 size = prod(mesh.shape[n] for n in left_out(spec))
                 shares.append(ct if size == 1 else do.div(ct, _like(ct, size)))
@@ -228,10 +228,10 @@ def _like(x: Any, value: float) -> Any:
 
 
 def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) -> list:
-    """Split into two: the first runs now, and returns what the second needs of each device.
+    """Split into two: the first runs now, and returns the residuals of each device.
 
-    A residual leaves with one more axis in front, cut along all axes of the mesh along which it
-    may vary: so no device needs anything of another's.
+    A residual is returned with one more leading axis, sharded along all mesh axes along which it
+    may vary: so no device needs data of another one.
     """
     params = dict(params)
     jaxpr, in_specs, out_specs = (params.pop(k) for k in ("jaxpr", "in_specs", "out_specs"))
@@ -270,7 +270,7 @@ def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) 
 
 
 def _keep(eqn: Eqn, separate: Separate) -> KeptInside | None:
-    """A value has a piece on each device: one more axis, along which these lie."""
+    """A value has a piece on each device: these are stacked along one more axis."""
     params, made = eqn.params, separate(eqn.params["jaxpr"])
     if not made.values:
         return None
@@ -342,7 +342,7 @@ def _reshape(x: Any, shape: Sequence[int]) -> Any:
 def _batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, in_specs, out_specs, **params):
     mesh, manual, typed = params["mesh"], params["manual_axes"], params["check_vma"]
     named = {n for spec in (*in_specs, *out_specs) for n in names_in_spec(spec)}
-    # Which mesh axes cut the batch axis: as vmap was told, or as the operands' types say.
+    # The mesh axes that shard the batch axis, as given to vmap or in the operands' types.
     if not axis.spread:
         axis = axis._replace(spread=_spread_by_types(args, dims, manual - named))
     # Mesh axes along which the batch axis is cut (vmap's spmd_axis_name).
@@ -401,7 +401,7 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, in_specs, out_spec
 
 
 def mapped_along(manual: frozenset, mesh: Any, name: Any) -> ValueError:
-    """Return the error for an axis of the mesh that a vmap around cuts its elements apart with."""
+    """Return the error for a mesh axis that already shards the elements of an enclosing vmap."""
     given, left = (sorted(map(str, names)) for names in (manual, {*mesh.axis_names} - {name}))
     return ValueError(
         f"jax.shard_map requires axis_names={given} to be a subset of the axes of the mesh that "

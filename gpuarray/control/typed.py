@@ -1,9 +1,9 @@
 """Calls, loops and branches whose Graphs have the types of their operands.
 
-Floor 4. In: a primitive that holds Graphs, and operands that vary along mesh axes of a `shard_map`
-around. Out: the same with Graphs traced for such operands. What a loop carries varies as it does
-after the last step, and so from the first step on; what a branch returns, as that of any branch
-does; and everything that depends on a condition, as the condition does.
+Floor 4. In: a primitive that holds Graphs, and operands that vary along mesh axes of an enclosing
+`shard_map`. Out: the same with Graphs traced for such operands. A carry has the varying axes that
+it has after the last step, and so from the first step on; a result of branches varies if any
+branch's result does; and everything that depends on a condition varies as the condition does.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class TypedCall(Primitive):
         self.retype = retype
 
     def bind(self, *args, **params):
-        """Apply it to values; the innermost Trace decides what that means."""
+        """Apply it to values; the innermost Trace decides how."""
         avals = [aval_of(x) for x in args]
-        # Outside of a shard_map no type says anything.
+        # Outside shard_map types contain no layouts.
         if any(a.layout is not None for a in avals) or any(map(_speaks, graphs_in(params))):
             params = self.retype(avals, params)
         return super().bind(*args, **params)
@@ -62,7 +62,7 @@ def retyped(graph: Graph, ins: Sequence[Layout | None], outs: Layouts | None = N
 
         avals = [a.update(layout=s) for a, s in zip(graph.in_avals, ins, strict=True)]
         as_before = [a.layout for a in graph.in_avals] == list(ins)
-        # Nothing changes: no need to trace it again.
+        # No change: no need to trace it again.
         if as_before and outs in (None, [a.layout for a in graph.out_avals]):
             graph.derived[key] = graph
         else:
@@ -72,7 +72,7 @@ def retyped(graph: Graph, ins: Sequence[Layout | None], outs: Layouts | None = N
 
 def _cast(x: Any, layout: Layout | None) -> Any:
     x = as_typed(x, aval_of(x).update(layout=layout))
-    # What comes out the same on all devices may be called varying; not the other way round.
+    # A replicated result may be typed as varying, but not the other way round.
     names = names_of(layout) - aval_of(x).vma
     return pcast_p.bind(x, axis_name=tuple(sorted(names, key=str))) if names else x
 
@@ -95,7 +95,9 @@ def _ins(graphs: Sequence[Graph], given: Sequence[Layout | None]) -> Layouts:
 
 
 def element(aval: ShapedArray) -> Layout | None:
-    """Return the Layout of what a scan takes in one step; ShardingTypeError if it is cut there."""
+    """Return the Layout of one step's slice of a scanned array; ShardingTypeError if that axis is
+    sharded.
+    """
     cuts = cuts_of(aval.layout)
     if cuts and cuts[0] and not resolving.depth:
         raise ShardingTypeError(

@@ -1,8 +1,9 @@
-"""`while` as a primitive: a Graph run on its own results as long as another one says so.
+"""`while` as a primitive: a Graph applied to its own results while another Graph returns true.
 
 Floor 4. In: constants of the condition, constants of the body, initial carries (in this order).
-Out: the last carries. A condition that differs along mapped axes has those axes: the loop then goes
-on while any element's condition is true, and elements whose condition is false keep their values.
+Out: the last carries. A condition that differs along mapped axes has those axes: the loop then
+continues while any element's condition is true, and elements whose condition is false keep their
+values.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_gr
 def _while_aval(*avals, cond_jaxpr: Graph, body_jaxpr: Graph, cond_nconsts: int, body_nconsts: int):
     consts = cond_jaxpr.in_avals[:cond_nconsts]
     check_operands("while", avals, [*consts, *body_jaxpr.in_avals])
-    # Body and condition take their constants, then what the body returns; so it can run on its
-    # results.
+    # Body and condition take their constants, then the carries, which the body returns; so it can
+    # run on its own results.
     check_counts("while", body_jaxpr, body_nconsts, len(body_jaxpr.outvars))
     check_counts("while", cond_jaxpr, cond_nconsts, len(body_jaxpr.outvars))
     check_operands("while", body_jaxpr.out_avals, body_jaxpr.in_avals[body_nconsts:])
@@ -67,7 +68,7 @@ def _while_aval(*avals, cond_jaxpr: Graph, body_jaxpr: Graph, cond_nconsts: int,
 
 def _assemble(avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, **_):
     start = cond_nconsts + body_nconsts
-    # A mapped condition: how many elements go on decides whether a select is needed.
+    # A mapped condition: the number of elements that continue decides whether a select is needed.
     if cond_jaxpr.out_avals[0].ndim:
         counted, kept = (
             compile(_how_many(cond_jaxpr)),
@@ -101,7 +102,7 @@ def _assemble(avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts,
             many = int(many)
             if many == 0:
                 return list(carry)
-            # Where all elements go on, the select would change nothing.
+            # If all elements continue, the select would change nothing.
             carry = body(*second, *carry) if many == 2 else kept(going, *second, *carry)
 
     if cond_jaxpr.out_avals[0].ndim:
@@ -110,7 +111,7 @@ def _assemble(avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts,
 
 
 def _how_many(condition: Graph) -> Graph:
-    """Return the condition with a count in front: no element goes on (0), some (1) or all (2)."""
+    """Return the condition with a count in front: no element continues (0), some (1) or all (2)."""
     # Kept with the Graph, which lives as long as programs are made of it.
     if "how many" not in condition.derived:
 
@@ -125,7 +126,8 @@ def _how_many(condition: Graph) -> Graph:
                 for x in found
             )
             # some * (some + every): 0, 1 or 2. With no elements `every` is true and `some` is not.
-            return [do.mul(some, do.add(some, every)), going]  # all of none is none
+            # if there are no elements, "all" means none
+            return [do.mul(some, do.add(some, every)), going]
 
         made = staged(fun, condition.in_avals, "while", condition.debug_name)
         condition.derived["how many"] = made
@@ -133,7 +135,9 @@ def _how_many(condition: Graph) -> Graph:
 
 
 def _where_going(body: Graph, condition: Graph) -> Graph:
-    """Return the body for elements that go on; others keep their values. The condition is first."""
+    """Return the body for elements that continue; others keep their values. The condition is
+    first.
+    """
     (going_aval,) = condition.out_avals
     if ("where going", going_aval) not in body.derived:
 
@@ -150,8 +154,8 @@ def _where_going(body: Graph, condition: Graph) -> Graph:
 
 
 def _called(graph: Graph, values: Sequence[Any]) -> list[Any]:
-    # Not traced again: the compiler has been here, and in a simplified Graph a scalar may stand
-    # where a primitive that is bound wants the whole shape.
+    # Not traced again: the graph was already compiled, and in a simplified Graph a scalar may occur
+    # where binding the primitive requires the full shape.
     return jit_p.bind(*values, name=graph.debug_name, jaxpr=graph)
 
 
@@ -218,7 +222,8 @@ def _while_batch(
     )
     # A condition that another vmap has mapped keeps its axes in front: it broadcasts over a
     # carry's first axes.
-    depth = cond_jaxpr.out_avals[0].ndim  # mapped axes that the condition has; ours goes behind
+    # mapped axes that the condition has; the new one follows them
+    depth = cond_jaxpr.out_avals[0].ndim
 
     def places(carry: Sequence[bool]) -> tuple[int | None, ...]:
         return tuple(depth if is_mapped else None for is_mapped in carry)
@@ -263,14 +268,14 @@ def _while_partial(trace: PartialTrace, args: tuple, flags: list[bool], params: 
         carry, lambda carry: split_graph(body_jaxpr, (*of_body, *carry), carry).out_unknown
     )
     split = split_graph(body_jaxpr, (*of_body, *carry), carry)
-    # With an unknown condition, or nothing known, there is nothing to run now.
+    # If the condition is unknown, or nothing is known, nothing can run now.
     if any(split_graph(cond_jaxpr, (*of_cond, *carry)).out_unknown) or all(carry):
         return list(trace.unknown.process(while_p, args, params))
     # 2. A loop of these alone runs now.
     cond_consts, body_consts, init = cut(args, *counts)
     # The condition depends on known carries only, so it does not need the others.
     condition = split_graph(cond_jaxpr, (*of_cond, *carry)).known
-    # Only the known carries: nothing later reads what the split left over.
+    # Only the known carries: nothing later reads the discarded part of the split.
     body = reordered(split.known, split.known.invars, split.known.outvars[: carry.count(False)])
     assert trace.parent is not None
     with traces.current(trace.parent):

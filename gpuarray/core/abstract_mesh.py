@@ -1,7 +1,7 @@
 """The named axes of a mesh, without devices: all of a mesh that programs and types depend on.
 
-Floor 1. In: names, lengths and types of axes. Out: `AbstractMesh`, of which equal ones are the same
-object, so that they compare and hash by identity; and `Axes`, which it shares with `Mesh`.
+Floor 1. In: names, lengths and types of axes. Out: `AbstractMesh`, and `Axes`, which it shares with
+`Mesh`. Equal meshes are the same object, so that they compare and hash by identity.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpuarray.util import Interned, elements
 
 
 class AxisType(enum.Enum):
-    """What decides how values are laid along a mesh axis: the compiler, the types, or the user."""
+    """What decides shardings along a mesh axis: the compiler, the types, or the user."""
 
     Auto = enum.auto()
     Explicit = enum.auto()
@@ -43,7 +43,7 @@ class Axes(Frozen):
     #: The length of each axis.
     axis_sizes: tuple[int, ...]
     axis_types: tuple[AxisType, ...]
-    #: The number of devices; 0 for a mesh of nothing.
+    #: The number of devices; 0 for an empty mesh.
     size: int
     # The devices in order; None for a mesh without devices.
     _flat: Any
@@ -90,7 +90,7 @@ class Axes(Frozen):
 
     @property
     def is_spread(self) -> bool:
-        """Whether it has several devices, or types say how arrays lie over the one it has."""
+        """Whether it has several devices, or types describe shardings over its only one."""
         return self.size > 1 or bool(self.explicit_axes)
 
     @property
@@ -106,7 +106,7 @@ class Axes(Frozen):
 
 
 def checked_names(names: Any) -> tuple:
-    """Return the names of axes, each another one; a single name is that of the only axis."""
+    """Return the names of axes, checked to be distinct; a single name means one axis."""
     names = (names,) if isinstance(names, str) else elements(names, "a tuple of names")
     if None in names:
         raise ValueError(f"Mesh axis names cannot be None. Got: {names}")
@@ -136,7 +136,7 @@ def checked_types(what: str, names: tuple, types: Any) -> tuple[AxisType, ...]:
 
 
 class AbstractDevice(Frozen):
-    """What programs depend on of a device: its kind.
+    """The properties of a device that programs depend on: its kind.
 
     >>> from gpuarray.sharding import AbstractDevice
     >>> AbstractDevice("NVIDIA H200", None, "gpu")
@@ -215,13 +215,13 @@ class AbstractMesh(Axes):
             axis_names=names,
             axis_sizes=sizes,
             axis_types=types,
-            # Without axes it is the mesh of nothing, not of one device.
+            # Without axes it is the empty mesh, not one of a single device.
             size=math.prod(sizes) if sizes else 0,
             abstract_device=abstract_device,
         )
         return _meshes.put(key, make)
 
-    # What only a mesh with devices has refuses by name, rather than with an AttributeError.
+    # Attributes that only a mesh with devices has raise a specific error, not AttributeError.
     _flat = None
     devices = property(_not_abstract("devices"))
     device_ids = property(_not_abstract("device_ids"))
@@ -239,7 +239,9 @@ class AbstractMesh(Axes):
     def update(
         self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None, **kwargs: Any
     ) -> AbstractMesh:
-        """The same mesh but for what is given; `abstract_device` can be too, also as None."""
+        """The same mesh with the given fields replaced; `abstract_device` may also be replaced by
+        None.
+        """
         return AbstractMesh(
             self.axis_sizes if axis_sizes is None else axis_sizes,
             self.axis_names if axis_names is None else axis_names,

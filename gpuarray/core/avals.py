@@ -1,4 +1,4 @@
-"""Abstract values: the shape, dtype, weak type and layout that tracing knows of a value.
+"""Abstract values: the shape, dtype, weak type and layout of a value during tracing.
 
 Floor 1. In: shapes and dtypes. Out: interned `ShapedArray` objects. Equal avals are the same
 object, so a cache key made of avals hashes by identity, on which the hot path of every `jit` call
@@ -27,7 +27,7 @@ from gpuarray.util import Interned, wrong_type
 #: stored too, because loops over their elements would not end.
 LARGEST = 1 << 47
 
-#: Every aval that is alive, and this many recent ones whether alive or not.
+#: Every live aval, and this many recent ones whether alive or not.
 _interned = Interned(1 << 14)
 _recent = _interned.recent
 
@@ -44,7 +44,7 @@ class ShapedArray:
     shape: tuple[int, ...]
     dtype: Any
     weak_type: bool
-    #: How it lies over devices (core/layout.py); None: nothing is known or needed.
+    #: Its layout over devices (core/layout.py); None: nothing is known or needed.
     layout: Layout | None
     ndim: int
     size: int
@@ -59,7 +59,7 @@ class ShapedArray:
         sharding=None,
         memory_space: Space | None = None,
     ) -> ShapedArray:
-        # A NamedSharding says how Explicit axes of its mesh cut the value.
+        # A NamedSharding gives the sharding of the value along the Explicit axes of its mesh.
         if sharding is not None:
             layout = sharding._typed(tuple(shape))
         if memory_space is not None:
@@ -104,13 +104,13 @@ class ShapedArray:
         return ShapedArray, (self.shape, self.dtype, self.weak_type, self.layout)
 
     def update(self, **changes) -> ShapedArray:
-        """Return the same aval with some fields changed; another shape is not cut."""
+        """Return the same aval with some fields changed; a new shape is not sharded."""
         space = changes.pop("memory_space", self.memory_space)
         if "sharding" in changes:
             sharding = changes.pop("sharding")
             shape = tuple(changes.get("shape", self.shape))
             changes["layout"] = None if sharding is None else sharding._typed(shape)
-        # Which axis of the old shape a new one is cannot be known here: none of them is cut.
+        # The new axes cannot be matched to the old ones here, so none of them is sharded.
         if "shape" in changes and "layout" not in changes and self.layout is not None:
             changes["layout"] = self.layout.of_rank(len(changes["shape"]))
         if space is not self.memory_space:
@@ -136,7 +136,7 @@ class ShapedArray:
 
     @property
     def aval(self) -> ShapedArray:
-        """The same: an aval stands for an array wherever only its type is asked for."""
+        """The aval itself: an aval can be passed wherever only an array's type is used."""
         return self
 
     @property
@@ -151,7 +151,7 @@ class ShapedArray:
 
     @property
     def sharding(self) -> NamedSharding:
-        """How it is cut along Explicit axes: of its own mesh, or of the one in context."""
+        """The sharding along Explicit axes: those of its own mesh, or of the one in context."""
         cuts = cuts_of(self.layout)
         if self.layout is None or cuts is None:
             mesh = contexts.abstract or EMPTY_ABSTRACT
@@ -242,7 +242,7 @@ def typed_scalar(x, dtype) -> np.generic:
 
 
 def machine_int(x: int) -> int:
-    """Return `x`; raise OverflowError for a Python int that fits neither int64 nor uint64.
+    """Return `x`; raise OverflowError for a Python int that fits in neither int64 nor uint64.
 
     >>> machine_int(2**64)
     Traceback (most recent call last):
@@ -270,7 +270,7 @@ MASKED = (
     "arr.filled() to convert the value to a standard numpy array."
 )
 
-#: What is said wherever a float0 is given for an operand.
+#: The message for a float0 given as an operand.
 FLOAT0 = (
     "float0s do not support any operations by design: they are the derivatives of integers, and "
     "have no values. Use np.zeros(x.shape, dtype) for zeros."
@@ -293,7 +293,7 @@ def _numpy_aval(x: Any) -> ShapedArray:
 
 
 def no_dtype_of_arrays(x: Any, dtype: np.dtype) -> TypeError:
-    """Return the error of a value whose NumPy dtype no array has, such as strings or dates."""
+    """Return the error for a value whose NumPy dtype no array has, such as strings or dates."""
     shown = repr(x) if len(repr(x)) <= 200 else repr(x)[:200] + "..."
     hint = ""
     if dtype.kind in "biufc":
@@ -307,7 +307,7 @@ def no_dtype_of_arrays(x: Any, dtype: np.dtype) -> TypeError:
     )
 
 
-#: Functions that give the aval of a value, by its type: libraries add types of their own here, and
+#: Functions that give the aval of a value, by its type: libraries add their own types here, and add
 #: to `values_by_type` functions that give the NumPy value of one.
 avals_by_type: dict[type, Callable[[Any], ShapedArray]] = {np.ndarray: _numpy_aval}
 values_by_type: dict[type, Callable[[Any], Any]] = {np.ndarray: np.asarray}
@@ -349,7 +349,7 @@ def aval_of(x) -> ShapedArray:
 def stated_aval(x) -> ShapedArray:
     """Return the aval of a value, or of anything else that has a shape and a dtype.
 
-    Functions that look at types alone take such objects in the place of arrays.
+    Functions that only look at types accept such objects in place of arrays.
 
     >>> from types import SimpleNamespace
     >>> stated_aval(SimpleNamespace(shape=(2, 3), dtype=np.dtype("float32")))
@@ -364,7 +364,7 @@ def stated_aval(x) -> ShapedArray:
             shape, dtype = tuple(map(operator.index, x.shape)), dtypes.as_dtype(x.dtype)
         except (AttributeError, TypeError):
             shape = dtype = None
-        if shape is None:  # out of the handler: the error is about the value alone
+        if shape is None:  # raised outside the handler: the error concerns only the value
             raise
     dtype = dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
     return ShapedArray(shape, dtype, getattr(x, "weak_type", False) is True)

@@ -16,8 +16,8 @@ from gpuarray.errors import UnboundAxisError
 class NamedAxis(NamedTuple):
     """An axis around: its length, and whether the types of values say if they vary along it.
 
-    They do along the axes of a `shard_map` that checks replication; along those of `vmap` any value
-    may differ.
+    They do along the axes of a `shard_map` that checks replication; along the axes of `vmap` any
+    value may differ.
     """
 
     size: int
@@ -74,17 +74,17 @@ def _innermost(name: Any, what: str = "collectives") -> NamedAxis:
 
 
 def axis_size(name: Any, what: str = "collectives") -> int:
-    """Return the length of a named axis; raise UnboundAxisError if `what` cannot have it here."""
+    """Return the length of a named axis; raise UnboundAxisError if `what` cannot use it here."""
     return _innermost(name, what).size
 
 
 def typed_names(names: Sequence[Any]) -> frozenset:
-    """Return those of the names along which types say whether a value varies."""
+    """Return those of the names along which types record whether a value varies."""
     return frozenset(name for name in names if _innermost(name).typed)
 
 
 def typed_around(names: Iterable[Any]) -> frozenset:
-    """Return those of the names that are axes here, and along which types say what varies."""
+    """Return those of the names that are bound here and along which types record what varies."""
     return typed_names([n for n in names if n in _named.axes])
 
 
@@ -96,13 +96,13 @@ def axes_around() -> frozenset:
 def spread_names() -> frozenset:
     """Return the mesh axes along which the axes of vmaps around are cut.
 
-    Their spmd_axis_name says so, or types of arguments that are cut along Explicit axes.
+    Their spmd_axis_name determines it, or the types of arguments sharded along Explicit axes.
     """
     return frozenset(_named.spread)
 
 
 def axis_env() -> tuple:
-    """Return all named axes around, to be part of a key: what is traced may depend on them."""
+    """Return all bound named axes, for use in a cache key: a trace may depend on them."""
     # An outer axis of the same name is hidden, so a trace cannot depend on it.
     found = tuple((name, *axis) for name, axis in _named.axes.items())
     return (*found, _named.spread) if _named.spread else found

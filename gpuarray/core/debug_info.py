@@ -1,4 +1,4 @@
-"""What is known of a function that was traced, for messages.
+"""What is known about a traced function, for messages.
 
 Floor 1. In: names. Out: a record of them, under JAX's name and with its fields.
 """
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class DebugInfo(NamedTuple):
-    """What messages call a traced function, its arguments and its results."""
+    """How messages name a traced function, its arguments and its results."""
 
     traced_for: str
     func_src_info: str
@@ -18,12 +18,12 @@ class DebugInfo(NamedTuple):
 
     @property
     def func_name(self) -> str:
-        """The function's name, without the place where it stands."""
+        """The function's name, without its source location."""
         return self.func_src_info.split(" ")[0]
 
     @property
     def func_filename(self) -> str | None:
-        """The file that it stands in."""
+        """The file that defines the function."""
         place = self.func_src_info.partition(" at ")[2]
         return place.rpartition(":")[0] or None
 

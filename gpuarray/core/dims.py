@@ -31,7 +31,7 @@ class _Arrays:
 arrays = _Arrays()
 
 
-#: What an operation computes of numbers, or of lengths that are written once more.
+#: How operations are computed on numbers, or on lengths that are rewritten.
 _OPERATIONS: dict[str, Any] = {
     "floordiv": lambda a, b: a // b,
     "mod": lambda a, b: a % b,
@@ -41,7 +41,7 @@ _OPERATIONS: dict[str, Any] = {
 
 
 class Scope:
-    """Symbols that are compared with one another, and what is known of them.
+    """Symbols that are compared with one another, and the facts known about them.
 
     Attributes
     ----------
@@ -50,9 +50,9 @@ class Scope:
     positive, zero :
         Expressions that are 0 or more, and those that are 0.
     rules :
-        What is written differently: (term, n, length) says that n * term is the length.
+        Rewrite rules: (term, n, length) means that n * term is the length.
     symbols :
-        The range of each symbol of which more is known than that it is 1 or more.
+        The range of each symbol for which more is known than that it is 1 or more.
     """
 
     def __init__(self):
@@ -80,7 +80,7 @@ class Scope:
             self._rewrite(left, right)
         else:
             self.positive.append(difference)
-        # Nothing that was found before is final: what is known now may say more.
+        # Earlier results are not final: the new fact may allow stronger ones.
         self.found.clear()
         self.meanings.clear()
         self.symbols = {}
@@ -97,9 +97,9 @@ class Scope:
         }
 
     def _rewrite(self, left: Any, right: Any) -> None:
-        """Have a term of an equation written as what it is equal to from now on."""
+        """From now on, rewrite one side of an equation as the other."""
         sides = [(x, y) for x, y in ((left, right), (right, left)) if isinstance(x, Dim)]
-        # Best is a side that is a single term, and that once.
+        # Prefer a side that is a single term with factor one.
         simplest = lambda pair: (len(pair[0].terms), max(map(abs, pair[0].terms.values())))
         for side, other in sorted(sides, key=simplest):
             for term, n in side.terms.items():
@@ -110,13 +110,13 @@ class Scope:
                 operation = monomials.operation_in(term)
                 if operation is not None and operation.name == "mod" and rest == 0:
                     self._divides(operation.left, operation.right)
-                # What is known already may have that term in it.
+                # Known facts may contain that term.
                 self.rules = [(t, m, rewritten(d)) for t, m, d in self.rules]
                 self.positive = [d for d in map(rewritten, self.positive) if isinstance(d, Dim)]
                 return
 
     def _divides(self, left: Any, right: Any) -> None:
-        """Write divisor * quotient as what is divided: the remainder is 0."""
+        """Record a division without remainder: divisor * quotient is the dividend."""
         for divisor in (right, -right):
             remainder = ((Operation("mod", left, divisor), 1),)
             self.rules.append((remainder, 1, 0))
@@ -269,7 +269,7 @@ class Dim(util.Symbolic):
                 else:
                     rest[t] = n
         else:
-            # A sum is divided by its first term, and by nothing if a remainder is left.
+            # Divide a sum by its first term; if a remainder is left, it has no quotient.
             left: Any = self
             while isinstance(left, Dim):
                 (t, n), *_ = left.terms.items()
@@ -377,7 +377,7 @@ def simplified(d: Dim) -> Any:
 
 
 def rewritten(d: Any) -> Any:
-    """A length once more, with all rules of its scope."""
+    """A length rewritten with all rules of its scope."""
     if not isinstance(d, Dim):
         return d
     return value_of(d, {name: symbol(d.scope, name) for name in symbols_in([d])})
@@ -415,7 +415,7 @@ def _one_of(name: str, a: Any, b: Any) -> Any:
     return simplified(_operation(scope, name, a, b))
 
 
-# ---- what is known ----
+# ---- bounds ----
 
 
 def bounds(d: Any) -> tuple[float, float]:
@@ -460,13 +460,13 @@ def _bounds(d: Any, given: tuple[Dim, ...] = ()) -> tuple[float, float]:
         rows += _equal(zero, 0)
     for term, n, other in scope.rules:
         rows += _equal(Dim(scope, {term: n}), other)
-    # A quotient of a maximum: the bounds of what is divided are those of the cases.
+    # A quotient with a maximum: its bounds are those of the two cases.
     for operation in filter(None, map(monomials.operation_in, d.terms)):
         if operation.name in ("floordiv", "mod") and isinstance(operation.left, Dim):
             low, high = _bounds(operation.left, given)
             rows += [monomials.row(operation.left - int(low))] if low != -math.inf else []
             rows += [monomials.row(int(high) - operation.left)] if high != math.inf else []
-    # What each term means, and what the terms mean that turn up there.
+    # The facts about each term, and about the terms that appear in them.
     done: set[Term] = {ONE}
     pending = [t for row in (d.terms, *rows) for t in row]
     while pending:
@@ -499,7 +499,7 @@ def _equal(a: Any, b: Any) -> list[dict[Term, int]]:
 
 
 def _rows_of(t: Term, scope: Scope) -> list[dict[Term, int]]:
-    """What is known of a term, as rows that are 0 or more."""
+    """What is known about a term, as rows that are 0 or more."""
     low, high = monomials.term_range(t, scope.symbols)
     rows: list[dict[Term, int]] = []
     if low != -math.inf:
@@ -520,7 +520,7 @@ def _rows_of(t: Term, scope: Scope) -> list[dict[Term, int]]:
             f"Possible division by 0 in division of '{left}' by '{right}': say what holds in "
             f"constraints=, such as '{right} >= 1'."
         )
-    # left == right * quotient + remainder, and the remainder lies between 0 and the divisor.
+    # left == right * quotient + remainder, and 0 <= remainder < divisor.
     quotient = simplified(_operation(scope, "floordiv", left, right))
     remainder = simplified(_operation(scope, "mod", left, right))
     if least > 0:

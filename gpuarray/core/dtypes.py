@@ -1,14 +1,14 @@
-"""Data types: which exist, what they are called, and what is to be known of them.
+"""Data types: which exist, their names, and their properties.
 
 In: dtypes, anything that names one, and values. Out: NumPy dtypes (or a `KeyDtype`) that obey the
 x64 setting. Floor 1: config, core.lattice, core.extended. How they combine is in promotion.py.
 
 Unless the setting is on, 64-bit types become 32-bit ones where an array gets its dtype from
 outside: from Python, from NumPy, or by name. An existing array keeps its dtype whatever the setting
-is now, and so do results computed from it.
+is later, and so do results computed from it.
 
-NumPy's own `kind` calls most of the ml_dtypes 'V'; `kind_of` here tells integers from floats for
-all of them. Memos live on `config.state.trace_key`, so a changed setting never meets a stale one.
+NumPy's own `kind` is 'V' for most of the ml_dtypes; `kind_of` here tells integers from floats for
+all of them. Memos live on `config.state.trace_key`, so a changed setting never sees a stale one.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ _KIND: dict[Any, str] = {
 OF_ARRAYS = frozenset(_KIND)  # the NumPy dtypes that arrays have
 # Full width; settings narrow these (see canonicalize_dtype).
 _PYTHON: dict[type, np.dtype] = {bool: bool_, int: int64, float: float64, complex: complex128}
-#: What 64-bit dtypes become without x64.
+#: The types that replace 64-bit dtypes without x64.
 NARROW = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
 
-#: What an element of a kernel can be; keys are what they are stored as.
+#: Types of kernel elements; keys are stored as integers.
 _IN_KERNELS = frozenset(
     {bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32}
     | {float64, complex64, complex128, float8_e4m3fn, float8_e5m2, float8_e8m0fnu, float4_e2m1fn}
@@ -135,9 +135,10 @@ def as_dtype(dtype: Any) -> Any:
     """Return the NumPy dtype (or the extended one) that `dtype` names, at full width."""
     if isinstance(dtype, (np.dtype, ExtendedDType)):
         return dtype
-    if isinstance(dtype, str) and dtype in BY_NAME:  # NumPy knows no names of ml_dtypes
+    if isinstance(dtype, str) and dtype in BY_NAME:  # NumPy does not know the names of ml_dtypes
         return BY_NAME[dtype]
-    if not hasattr(dtype, "shape"):  # scalar constructors such as gpuarray.numpy.float32
+    # scalar constructors such as gpuarray.numpy.float32 have no shape
+    if not hasattr(dtype, "shape"):
         own = getattr(dtype, "dtype", None)
         if isinstance(own, (np.dtype, ExtendedDType)):
             return own
@@ -207,7 +208,7 @@ def default_complex() -> np.dtype:
 def requested_dtype(dtype: Any, fun_name: str) -> Any:
     """Like `check_user_dtype`, for functions that this library calls as well.
 
-    Its own calls keep the dtype they give: it is that of an array.
+    The library's own calls keep the dtype they pass, which comes from an array.
     """
     return check_user_dtype(dtype, fun_name, ours=True)
 
@@ -215,9 +216,9 @@ def requested_dtype(dtype: Any, fun_name: str) -> Any:
 def check_user_dtype(dtype: Any, fun_name: str = "", ours: bool = False) -> Any:
     """Return the canonical dtype for a `dtype=` argument, with errors that name the function.
 
-    A type that was asked for by width and is not available is truncated with a warning, refused,
-    or given, as the setting `explicit_x64_dtypes` says. With `ours`, calls from within this library
-    get it untruncated.
+    A 64-bit type that was requested explicitly and is not available is truncated with a warning,
+    refused, or allowed, depending on the setting `explicit_x64_dtypes`. With `ours`, calls from
+    within this library get it untruncated.
 
     >>> check_user_dtype(float, "zeros"), check_user_dtype("bfloat16", "zeros")
     (dtype('float32'), dtype(bfloat16))
@@ -237,10 +238,10 @@ def check_user_dtype(dtype: Any, fun_name: str = "", ours: bool = False) -> Any:
             f"gpuarray only supports number and bool dtypes, got dtype {dtype}{_where(fun_name)}"
         )
     result = canonicalize_dtype(full, allow_extended_dtype=True)
-    if isinstance(dtype, type) and dtype in _PYTHON:  # these ask for the default width
+    if isinstance(dtype, type) and dtype in _PYTHON:  # these mean the default width
         return canonicalize_dtype(dtype)
     if result is not full and result != full:
-        # The user asked for nothing: a function of this library did, for a width that it needs.
+        # The user requested nothing: a function of this library did, for a width that it needs.
         if ours and called_from_inside():
             return full
         rule = _state.explicit_x64_dtypes
@@ -277,7 +278,7 @@ def dtype(x: Any) -> Any:
     >>> dtype(1.5), dtype(np.int64(3)), dtype("float16")
     (dtype('float32'), dtype('int32'), dtype('float16'))
     """
-    # The common cases first: this is called for each operand.
+    # The common cases first: this runs for each operand.
     if type(x) in _PYTHON:
         return canonicalize_dtype(type(x))
     if x is None:
@@ -298,8 +299,7 @@ def dtype(x: Any) -> Any:
     if isinstance(own, np.dtype):
         if own not in _KIND:
             raise TypeError(_not_valid(x, own))
-        # Of an array of this library as it is; a NumPy array will be converted, to 32 bits without
-        # x64.
+        # An Array keeps its dtype; a NumPy array will be converted, to 32 bits without x64.
         return own if hasattr(x, "aval") else canonicalize_dtype(own)
     if isinstance(x, Symbolic):  # typed as the int that it will be
         return default_int()
@@ -396,7 +396,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     own = as_dtype(dtype)
     if isinstance(own, ExtendedDType):
         raise TypeError(f"Cannot interpret '{own}' as a data type")
-    # Check every kind, so that a misspelt one is an error wherever it stands.
+    # Check every kind, so that a misspelt one is an error in any position.
     found = [_matches(own, k) for k in (kind if isinstance(kind, tuple) else (kind,))]
     return True in found
 
@@ -427,7 +427,7 @@ def supports_inf(dtype: Any) -> bool:
     """
     if kind_of(dtype) not in "fc":
         return False
-    # Ask the type itself: types without infinities convert it to nan or their largest value.
+    # Test the type itself: types without infinities convert it to nan or their largest value.
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isinf(np.array(np.inf).astype(dtype).astype(complex)))
 
@@ -520,8 +520,9 @@ to_real_dtype = to_floating_dtype
 def primal_tangent_dtype(primal_dtype: Any, tangent_dtype: Any, name: str | None = None) -> Any:
     """Return a dtype of numbers whose tangents have another dtype.
 
-    `lax.convert_element_type` makes arrays of it, and opens them to numbers of `primal_dtype`. So
-    integers have derivatives, such as weights of 8 bits, where rules for them are given.
+    `lax.convert_element_type` converts arrays to it, and such arrays can be used as numbers of
+    `primal_dtype`. So integers, such as 8-bit weights, can have derivatives where rules for them
+    are given.
 
     >>> primal_tangent_dtype("int8", "float32")
     PrimalTangentDType{i8/f32}

@@ -1,7 +1,7 @@
-"""Side effects of operations, as values: what `Graph.effects` holds.
+"""Side effects of operations, as values: the elements of `Graph.effects`.
 
-Floor 1. In: the parameters of an equation. Out: an Effect. Two of one class are equal, so that sets
-of effects say which kinds there are.
+Floor 1. In: the parameters of an equation. Out: an Effect. Two effects of one class are equal, so
+that a set of effects lists the kinds present.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Effect:
 
 
 class _Kind(Effect):
-    """An effect of which there is one kind."""
+    """An effect without parameters: all instances are equal."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self)
@@ -28,7 +28,7 @@ class _Kind(Effect):
 
 
 class DebugEffect(_Kind):
-    """What `debug.print` and `debug.callback` have: it may happen at any time.
+    """The effect of `debug.print` and `debug.callback`: it may happen at any time.
 
     >>> import gpuarray as ga
     >>> program = ga.make_jaxpr(lambda x: ga.debug.print("{}", x))(1.0)
@@ -38,7 +38,7 @@ class DebugEffect(_Kind):
 
 
 class OrderedDebugEffect(_Kind):
-    """What they have with `ordered=True`: it happens in the order of the program.
+    """The same with `ordered=True`: effects happen in program order.
 
     >>> import gpuarray as ga
     >>> str(ga.debug.OrderedDebugEffect())
@@ -47,11 +47,11 @@ class OrderedDebugEffect(_Kind):
 
 
 class IOEffect(_Kind):
-    """What `io_callback` has."""
+    """The effect of `io_callback`."""
 
 
 class OrderedIOEffect(_Kind):
-    """What `io_callback` has with `ordered=True`."""
+    """The effect of `io_callback` with `ordered=True`."""
 
 
 def refuse_io(effects: Iterable[Effect], where: str) -> None:
@@ -64,7 +64,8 @@ def refuse_io(effects: Iterable[Effect], where: str) -> None:
         )
 
 
-#: What `Primitive.effect` is: whether there is one, or a function of the parameters that names it.
+#: The type of `Primitive.effect`: whether there is one, or a function of the parameters that gives
+#: it.
 HasEffect = bool | Callable[..., Effect]
 
 

@@ -22,14 +22,14 @@ from gpuarray.util import Struct
 
 
 class Below(Struct):
-    """0 <= index < bound: one comparison of unsigned numbers, where negative ones are large."""
+    """0 <= index < bound: one unsigned comparison, where negative indices are large."""
 
     index: Index
     bound: int
 
     @property
     def always(self) -> bool | None:
-        """The test's value if shapes alone decide it, else None."""
+        """The test's value if it follows from shapes alone, else None."""
         if self.index.smallest >= 0 and self.index.largest < self.bound:
             return True
         if self.index.smallest >= self.bound or self.index.largest < 0:
@@ -45,7 +45,7 @@ class Multiple(Struct):
 
     @property
     def always(self) -> bool | None:
-        """The test's value if shapes alone decide it, else None."""
+        """The test's value if it follows from shapes alone, else None."""
         # Known if the remainder has no term left that varies.
         rest = self.index.divided(self.of)[1]
         return None if rest.terms else rest.constant == 0
@@ -98,7 +98,7 @@ class Constant(Struct):
 
 
 class InRegister(Struct):
-    """A value that a kernel has in a register, under a name that the kernel's writer knows."""
+    """A value that a kernel holds in a register, under a name known to the kernel's writer."""
 
     value: Any
 
@@ -156,8 +156,8 @@ class Reduced(Struct):
 class Merged(Struct):
     """Combine states and terms.
 
-    `by` is a pointwise equation of a state and a term, or a Graph of all states and all terms; with
-    None, the terms replace the states.
+    `by` is a pointwise equation of a state and a term, or a Graph of all states and all terms; if
+    it is None, the terms replace the states.
     """
 
     by: Eqn | Graph | None
@@ -166,8 +166,8 @@ class Merged(Struct):
 class Best(Struct):
     """Choose the first best element; `better` compares the best so far with the next.
 
-    The states are: what is kept of the best element, the element itself, and whether there is one.
-    What is kept is term 1, or the index `places[0]` if there is one term only.
+    The states are: the key of the best element, the element itself, and whether there is one. The
+    key is term 1, or the index `places[0]` if there is only one term.
     """
 
     better: Eqn
@@ -206,7 +206,7 @@ class Lookup(Struct):
     """An index that is read from memory: an atom of index arithmetic.
 
     An index out of bounds is clamped to 0 ... `most`. With `find`, it becomes `most` + 1 instead,
-    which its user must test for; `inside` says that this test has been made.
+    which the consumer must test for; `inside` records that this test has been made.
     """
 
     access: Access

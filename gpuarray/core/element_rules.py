@@ -1,7 +1,7 @@
 """Element rules of primitives: how one element of a result is computed where it is read.
 
 Floor 1. In: an equation, and coordinates in one of its results. Out: an access (element.py). A rule
-may ask for elements of the operands at any coordinates, so rules compose into one tree. A primitive
+may read elements of the operands at any coordinates, so rules compose into one tree. A primitive
 names its rules in its definition (`element=`, `update=`); views and pointwise operations have the
 rule of their kind.
 """
@@ -42,7 +42,7 @@ def _as_they_come(eqn: Eqn) -> bool:
 
 
 class ElementRule(Struct):
-    """How one element of an operation's results is computed where it is read, and at what cost.
+    """How one element of an operation's results is computed where it is read, and its cost.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class ElementRule(Struct):
         return eqn.primitive.weight * self.times(eqn) if self.cost is None else self.cost(eqn)
 
     def reads_of(self, eqn: Eqn, operand: int) -> int | None:
-        """Return how many elements of an operand are read in all; None: it must be in memory."""
+        """Return how many elements of an operand are read in all; None: it must be materialised."""
         if self.reads is not None:
             return self.reads(eqn, operand)
         return eqn.outvars[0].aval.size * self.times(eqn)
@@ -101,11 +101,11 @@ class UpdateRule(Struct):
         CUDA text that merges {1} into memory at {0} in any order; raises TypeError for dtypes
         without one. None: no dtype has one.
     sums : str, or None
-        CUDA text that adds {1} to memory at {0} in any order, where `atomic` only adds numbers, to
-        what may begin as 0: then parts of the updates may be merged by themselves.
+        CUDA text that adds {1} to memory at {0} in any order, if `atomic` only adds numbers, and
+        the result may start at 0: then parts of the updates may be merged separately.
     apart : (aval) -> Identity or None
-        What parts of the updates begin with if they are merged by themselves, and then with each
-        other in their order; None where that would change results.
+        The initial value of parts of the updates if they are merged separately, and then with each
+        other in order; None if that would change results.
     among : Primitive or None
         The reduction by which updates may be folded before they are merged with the old element.
     ordered : (eqn) -> bool
@@ -159,7 +159,7 @@ def has_text(eqn: Eqn) -> bool:
 
 
 def free(eqn: Eqn) -> float:
-    """Rule `cost`: there is nothing to compute."""
+    """Rule `cost`: nothing to compute."""
     return 0.0
 
 

@@ -1,4 +1,4 @@
-"""Dtypes that NumPy does not know: random keys, and what others may add.
+"""Dtypes that NumPy does not have: random keys, and those that libraries add.
 
 Floor 1: imports nothing of gpuarray. In: a description of a random generator. Out: hashable dtype
 objects with a name, a size and an abstract type. `core.dtypes` offers them next to NumPy's.
@@ -26,7 +26,7 @@ class ExtendedDType:
     """Base of dtypes that NumPy does not know.
 
     A subclass is hashable, and has a `name`, a `type` (a subclass of `extended`), and `_rules`, an
-    object or class of functions that it is asked for:
+    object or class with these functions:
 
     - `physical_element_aval(dtype)`: the shape and dtype of the numbers in one element.
     - `allow_conversion`: whether `lax.convert_element_type` makes elements of them, and back; or
@@ -65,11 +65,11 @@ class ExtendedDType:
     @property
     def storage(self) -> np.dtype:
         """The NumPy dtype that stores an element as one, so that it moves like a number."""
-        # Standard dtypes where there are any: NumPy is slower with void ones.
+        # Prefer standard dtypes: NumPy is slower with void ones.
         return np.dtype(_STORED.get(self.itemsize, f"V{self.itemsize}"))
 
     def rule(self, name: str) -> Any:
-        """A function of `_rules`, or None."""
+        """The function of this name in `_rules`, or None."""
         return getattr(self._rules, name, None)
 
     def __repr__(self) -> str:

@@ -1,12 +1,12 @@
-"""Factors: what the axes of an equation have in common, so that it can be evaluated on pieces.
+"""Factors: how the axes of an equation correspond, so that it can be evaluated on pieces.
 
 Floor 1. In: names that a rule gives the axes of operands and results. Out: `Factors`, plain data.
 
-A factor is a length that axes share: those of a matrix product are its rows, its columns and what
-it sums over. Cut a factor, and every axis that has it is cut alike; the primitive, applied to the
-pieces, gives pieces of its results. An axis may consist of several factors, major first (a reshape
-splits and merges axes), or of none: then it has to be whole. What is left of an axis beyond its
-factors is minor to them and is never cut.
+A factor is a length that axes share: the factors of a matrix product are its rows, its columns and
+the summed axis. When a factor is cut, every axis that has it is cut alike; the primitive, applied
+to the pieces, gives pieces of its results. An axis may consist of several factors, major first (a
+reshape splits and merges axes), or of none: then it must stay whole. The remaining length of an
+axis beyond its factors is minor to them and is never cut.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ COMBINED_BY = ("sum", "prod", "max", "min", "and", "or", "pick")
 
 
 def whole(why: str) -> Sentinel:
-    """Return a `WHOLE` with a reason of its own."""
+    """Return a `WHOLE` with a specific reason."""
     return Sentinel("WHOLE", why)
 
 
 def once(why: str) -> Sentinel:
-    """Return what stands for a rule where an operation is to run once, whatever the devices."""
+    """Return the sentinel for an operation that runs once, whatever the devices."""
     return Sentinel("ONCE", why)
 
 
 class Factors(NamedTuple):
-    """What the axes of an equation have in common.
+    """How the axes of an equation correspond.
 
     Attributes
     ----------
@@ -97,8 +97,8 @@ class Factors(NamedTuple):
         def axis(given: Hashable, length: int) -> tuple[int, ...]:
             names = () if given is None else given if isinstance(given, tuple) else (given,)
             for name in names:
-                # The first axis with a name says its length; the check below holds the others to
-                # it.
+                # The first axis with a name defines its length; the check below compares the others
+                # with it.
                 if name not in numbers:
                     numbers[name] = len(lengths)
                     lengths.append(known.get(name, length))
@@ -159,10 +159,10 @@ class Factors(NamedTuple):
         return params if self.resize is None else self.resize(params, *self.shapes(cuts))
 
     def cuts_of(self, axis: tuple[int, ...], parts: int) -> dict[int, int] | None:
-        """Return how often factors are cut where an axis of them is cut into equal runs.
+        """Return the number of parts of each factor if an axis of them is cut into equal runs.
 
-        A minor factor can be cut only where the major ones are cut into single positions. None: no
-        cut of factors makes these runs.
+        A minor factor can be cut only where the major ones are cut into single positions. Returns
+        None if no cut of factors makes these runs.
 
         >>> f = Factors(((), ), ((), ), (3, 4), ((), ), ((), ), {}, None, None)
         >>> f.cuts_of((0, 1), 6), f.cuts_of((0, 1), 3), f.cuts_of((0, 1), 2)
@@ -175,15 +175,16 @@ class Factors(NamedTuple):
             cut = math.gcd(parts, self.sizes[f])
             if cut > 1:
                 cuts[f] = cut
-            # What the major factor could not take is left to the next one, but only where pieces of
-            # this one are single positions: else they would lie in strips.
+            # The part that does not divide the major factor goes to the next one, but only where
+            # pieces of this one are single positions: otherwise they would be strided.
             parts //= cut
             if cut != self.sizes[f]:
                 break
         return cuts if parts == 1 else None
 
     def parts_of(self, axis: tuple[int, ...], cuts: Mapping[int, int]) -> int | None:
-        """Return into how many equal runs an axis of factors falls; None if pieces are no runs.
+        """Return the number of equal runs into which an axis of factors is cut; None if pieces are
+        not contiguous.
 
         >>> f = Factors(((), ), ((), ), (3, 4), ((), ), ((), ), {}, None, None)
         >>> f.parts_of((0, 1), {0: 3, 1: 2}), f.parts_of((0, 1), {}), f.parts_of((0, 1), {1: 2})
@@ -216,7 +217,7 @@ def given_to(
 ) -> Cut | None:
     """Return the mesh axes for each factor of an axis that is cut by `names`, major first.
 
-    None where the pieces are no pieces of its factors.
+    None if the pieces are not pieces of its factors.
     """
     given: dict[int, list] = {}
     rest = list(axis)
@@ -254,7 +255,7 @@ def nothing(avals, out_avals, params) -> Factors:
 
 
 def elementwise(avals, out_avals, params, resize=None, piece=None) -> Factors:
-    """Axes one to one; those of length 1 that stretch along a longer one are not cut.
+    """Axes correspond one to one; those of length 1 that are broadcast are not cut.
 
     Where operand and result differ by a last axis, as in bitcasts, that one is whole.
     """
@@ -270,13 +271,13 @@ def elementwise(avals, out_avals, params, resize=None, piece=None) -> Factors:
 
 
 def each_alone(avals, out_avals, params) -> Factors:
-    """Result i has the axes of operand i, and nothing to do with the others."""
+    """Result i has the axes of operand i, independent of the other operands."""
     names = [[f"{i}.{d}" for d in range(a.ndim)] for i, a in enumerate(avals)]
     return Factors.named(avals, out_avals, names, names)
 
 
 def all_but(axes: Sequence[int], avals, out_avals, resize=None) -> Factors:
-    """Operands and results have the same axes, of which some are whole."""
+    """Operands and results have the same axes, some of which stay whole."""
 
     def names(a: ShapedArray) -> list[int | None]:
         return [None if d in axes else d for d in range(a.ndim)]

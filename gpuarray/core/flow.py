@@ -1,8 +1,8 @@
 """Loops, branches and calls by device as plain data: how a primitive that holds Graphs runs them.
 
 Floor 1. In: an equation of such a primitive, read by its `flow` rule. Out: a `Loop`, a `Choice`, a
-`ByDevice` or a `ByRule`, which a compiler can write out without knowing the primitive. Operands are
-given by their numbers.
+`ByDevice` or a `ByRule`, which a compiler can emit without knowing the primitive. Operands are
+given by number.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Loop(Struct):
     length :
         How many steps; None: as long as `condition` (on its consts and the carries) is true.
     reverse :
-        Whether xs and ys are gone through from their ends.
+        Whether xs and ys are processed from their ends.
     """
 
     body: Graph
@@ -63,7 +63,7 @@ class ByDevice(Struct):
     in_specs, out_specs :
         PartitionSpecs of operands and results.
     automatic :
-        Axes of the mesh along which values lie as they do around: pieces are whole along them.
+        Axes of the mesh along which values keep their sharding: pieces are whole along them.
     """
 
     body: Graph
@@ -79,11 +79,11 @@ class ByRule(Struct):
     Attributes
     ----------
     factors : (mesh) -> Factors
-        What axes of operands and results have in common; None: operands stay as they lie.
+        The factors of operands and results; None: operands keep their sharding.
     results : (mesh, in_shardings) -> shardings of the results
-        Without factors, how results lie; None leaves them whole.
+        Without factors, the sharding of results; None leaves them whole.
     by_device : (mesh, in_shardings, out_shardings) -> ByDevice
-        What each device runs where operands and results are to lie so.
+        The program of each device for these shardings of operands and results.
     """
 
     factors: Callable[[Any], Factors] | None

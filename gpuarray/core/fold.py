@@ -33,7 +33,7 @@ def extreme(dtype, largest: bool):
 
 
 class Identity(enum.Enum):
-    """The value that changes nothing when it is merged, for any dtype."""
+    """The identity element of a merge, for any dtype."""
 
     ZERO = "zero"
     NEGATIVE_ZERO = "negative zero"  # as -0.0 + -0.0 is -0.0; 0 for dtypes without -0.0
@@ -65,7 +65,7 @@ class Identity(enum.Enum):
 
 
 class StatePart(enum.Enum):
-    """What a partial result may consist of, apart from dtypes."""
+    """Components of a partial result that have no dtype of their own."""
 
     ELEMENT = "element"  # of the operand's dtype; floats below 32 bits are kept as float32
     POSITION = "position"  # of an element in its row: uint64
@@ -76,7 +76,8 @@ ELEMENT, POSITION = StatePart.ELEMENT, StatePart.POSITION
 #: A StatePart, a dtype, or a pair `(x, POSITION)` or `(x, x)`, where x is a State again.
 State = Any
 
-#: The most bytes of a partial result: what shared memory has for each thread of a block.
+#: The maximum size of a partial result in bytes: the shared memory available to each thread of a
+#: block.
 MOST_STATE = 128
 #: Dtypes that a partial result may contain.
 _NUMBERS = tuple(
@@ -107,7 +108,7 @@ def _checked(state: State) -> State:
         return state
     if isinstance(state, tuple) and len(state) == 2:
         first, second = map(_checked, state)
-        # The prelude has a C++ type for such pairs alone: two of one type, or one and its position.
+        # The prelude has C++ types only for such pairs: two of one type, or one and its position.
         if second in (first, POSITION):
             return first, second
     elif isinstance(state, np.dtype | type) and state in _NUMBERS:
@@ -144,7 +145,7 @@ class Fold(Struct):
     finish : Primitive or str
         How the last partial result becomes the result: a pointwise primitive, or a template.
     state : State
-        What a partial result consists of; at most `MOST_STATE` bytes.
+        The components of a partial result; at most `MOST_STATE` bytes.
     neutral : Identity, or pair of them
         Initial value of cumulative operations, if `identity` would change elements, as in
         0.0 + -0.0 == 0.0. Default: `identity`.
@@ -170,7 +171,7 @@ class Fold(Struct):
     selects: bool = False
 
     def __post_init__(self):
-        # A Struct is frozen; normalising a field is what its first moment is for.
+        # A Struct is frozen, but fields may be normalised while it is being made.
         object.__setattr__(self, "state", _checked(self.state))
         if self.neutral is None:
             object.__setattr__(self, "neutral", self.identity)
@@ -194,7 +195,7 @@ class Fold(Struct):
 
     @property
     def takes_positions(self) -> bool:
-        """Whether a partial result says where in its row an element lies."""
+        """Whether a partial result records the position of an element in its row."""
         return "{1}" in self.lift if isinstance(self.lift, str) else False
 
     @property

@@ -1,10 +1,11 @@
-"""Orders of elements in memory: `Layout`, and `Format`, which adds where an array lies.
+"""Memory orders: `Layout`, and `Format`, which adds the sharding.
 
-Floor 1. In: what a user says of an array's memory. Out: plain data, and an error where an array
-cannot lie so: here each device holds its piece row by row, without tiles, as NumPy does by default.
+Floor 1. In: a user's description of an array's memory. Out: plain data, and an error if an array
+cannot be stored that way: here each device holds its piece in row-major order, without tiles, as
+NumPy does by default.
 
-`Layout` is the name that JAX has for it in public. Other modules here import it as `MemoryLayout`:
-the Layout of a value's type says how it lies over devices (core/layout.py).
+`Layout` is its public name in JAX. Other modules here import it as `MemoryLayout`, because the
+Layout of a value's type is its layout over devices (core/layout.py).
 """
 
 from __future__ import annotations
@@ -34,8 +35,7 @@ class Layout:
     Parameters
     ----------
     major_to_minor :
-        The axes, from the one whose neighbours lie farthest apart to the one whose lie side by
-        side.
+        The axes, from the one with the largest stride to the one with stride 1.
     tiling :
         Shapes of tiles, one within the other; None or () for none.
     sub_byte_element_size_in_bits :
@@ -79,14 +79,14 @@ class Layout:
             )
 
     def check_possible(self, shape: tuple[int, ...], what: str) -> None:
-        """Raise ValueError where an array of this shape cannot lie so."""
+        """Raise ValueError if an array of this shape cannot be stored that way."""
         try:
             self.check_compatible_aval(shape)
         except ValueError as error:
             raise ValueError(
                 f"{what} is incompatible with its layout annotation {self}: {error}"
             ) from None
-        # Refused, not ignored: a program that asked for an order relies on it.
+        # Refused, not ignored: a program that requests an order relies on it.
         if self.major_to_minor != tuple(range(len(shape))) or self.tiling:
             raise ValueError(
                 f"{what} cannot lie as {self} says: arrays lie row by row here, which is "
@@ -105,7 +105,7 @@ class Layout:
 
 
 class Format:
-    """How an array lies over devices, and in which order each holds its elements.
+    """How an array is sharded over devices, and the memory order of each piece.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class Format:
         self.sharding = sharding
 
     def sharding_of(self, shape: tuple[int, ...], what: str) -> Sharding | None:
-        """Return the sharding of an array of this shape; raise where it cannot lie so."""
+        """Return the sharding of an array of this shape; raise if it cannot be sharded that way."""
         if isinstance(self.layout, Layout):
             self.layout.check_possible(shape, what)
         return self.sharding

@@ -1,9 +1,9 @@
 """The Graph: a typed list of equations in SSA form, the one IR of the library.
 
-It is what `jit`, lazy eager execution, `make_jaxpr`, differentiation and export work on. Floor 1.
-In: equations recorded by a trace. Out: something to verify, evaluate, hash by structure and print.
-Nothing here recurses over equations: graphs of tens of thousands of operations in a chain are
-normal.
+It is the representation that `jit`, lazy eager execution, `make_jaxpr`, differentiation and export
+work on. Floor 1. In: equations recorded by a trace. Out: a graph that can be verified, evaluated,
+hashed by structure and printed. Nothing here recurses over equations: chains of tens of thousands
+of operations are normal.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class SourceInfo(NamedTuple):
 
 
 class EqnContext:
-    """Settings of one equation: there are none, since its params say all."""
+    """Settings of one equation: empty, since its params contain everything."""
 
     @property
     def manager(self) -> contextlib.AbstractContextManager:
@@ -117,7 +117,7 @@ class Eqn:
 
     @property
     def ctx(self) -> EqnContext:
-        """What holds while the equation is evaluated."""
+        """The settings under which the equation is evaluated."""
         return EqnContext()
 
     def replace(self, **changes) -> Eqn:
@@ -174,7 +174,7 @@ class Graph:
         # Made on first use: most graphs are never hashed.
         self._key: tuple | None = None
         self.derived = _Derived()  # memo of transformed versions
-        # A DebugInfo, or what has one: the function that it is the trace of.
+        # A DebugInfo, or an object that has one: the function that was traced.
         self.origin: Any = None
 
     # Libraries that expect a closed graph read `.jaxpr`, `.literals` and the avals.
@@ -216,7 +216,7 @@ class Graph:
         """Return the text that printing shows; `source_info` adds the users' lines, `name_stack`
         the names of scopes.
 
-        Other options of JAX's, such as `use_color`, are taken and make no difference.
+        Other options of JAX, such as `use_color`, are accepted and have no effect.
         """
         assert _printer[0] is not None
         return _printer[0](self, source_info=source_info, name_stack=name_stack)
@@ -325,7 +325,7 @@ def _value_key(value):
 
 
 def stored_constants(graph: Graph) -> list[np.ndarray]:
-    """Return the values of a graph's constants as they are stored: of keys, their words."""
+    """Return the values of a graph's constants in stored form: for keys, their words."""
     # An Array refuses to be made a NumPy array if it holds keys.
     return [np.asarray(getattr(c, "_value", c)) for c in graph.consts]
 
@@ -354,7 +354,7 @@ def called(eqn: Eqn) -> Graph | None:
     # Loops and branches have a `flow` rule; a call without one applies its Graph just once.
     if eqn.primitive.kind is not Kind.CALL or eqn.primitive.flow is not None:
         return None
-    # Operands of a custom rule, say, are not those of its Graph one by one.
+    # The operands of a custom rule, for example, are not those of its Graph one by one.
     body = eqn.params.get("jaxpr")
     if not isinstance(body, Graph) or len(body.invars) != len(eqn.invars):
         return None
@@ -429,7 +429,7 @@ def verify(graph: Graph) -> None:
     """Check the laws of the IR.
 
     - Every variable is defined once, and before it is used.
-    - Every aval is what the primitive's rule says.
+    - Every aval is that of the primitive's rule.
     """
     defined: set[Var] = set()
 
@@ -448,7 +448,7 @@ def verify(graph: Graph) -> None:
             if isinstance(a, Var) and a not in defined:
                 raise ValueError(f"{where} reads {a!r} before it is defined")
         # The rule also checks params and operand dtypes.
-        with unclear_is_whole():  # an argument of the user's may have said how results lie
+        with unclear_is_whole():  # a user's argument may have determined the layout of results
             expected = eqn.primitive.out_avals([a.aval for a in eqn.invars], eqn.params)
         found = [v.aval for v in eqn.outvars]
         for want, have in zip(expected, found, strict=True):
@@ -472,13 +472,13 @@ def evaluate(graph: Graph, *args) -> list[Any]:
     last_use = last_uses(graph)
     before = sites.replaying.site
     try:
-        # What was refused, if anything, was refused when the Graph was made.
+        # Any refusal was already raised when the Graph was made.
         with unclear_is_whole():
             for index, eqn in enumerate(graph.eqns):
                 sites.replaying.site = eqn.site
                 bind(eqn, env)
                 for v in last_use.get(index, ()):
-                    env.pop(v, None)  # memory goes back as soon as nobody will ask again
+                    env.pop(v, None)  # release memory after the last use
     finally:
         sites.replaying.site = before
     return [a.operand if isinstance(a, Literal) else env[a] for a in graph.outvars]
@@ -504,14 +504,14 @@ def eval_jaxpr(graph: Graph, consts: Sequence[Any], *args: Any, **_: Any) -> lis
 
 
 def bind(eqn: Eqn, env: dict[Var, Any]) -> None:
-    """Bind one equation to the values of its variables, and add what comes out."""
+    """Bind one equation to the values of its variables, and store its results."""
     values = [a.operand if isinstance(a, Literal) else env[a] for a in eqn.invars]
     out = eqn.primitive.bind(*values, **eqn.params)
     env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
 
 
 def last_uses(graph: Graph) -> dict[int, list[Var]]:
-    """Return, for each equation, the variables that nothing reads after it."""
+    """Return, for each equation, the variables that are not read after it."""
     last: dict[Var, int] = {}
     for index, eqn in enumerate(graph.eqns):
         # A result that is never read ends with its own equation.

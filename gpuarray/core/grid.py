@@ -75,7 +75,7 @@ class Grid:
         return tuple(self.names(mesh, part) for part in parts[:ndim])
 
     def of_sharding(self, sharding: Sharding, ndim: int) -> Spec | None:
-        """Return how a sharding cuts arrays; None where its pieces are not on this grid."""
+        """Return the Spec of a sharding on this grid; None if its pieces are not on the grid."""
         if isinstance(sharding, NamedSharding):
             known = (sharding.mesh.axis_names, sharding.mesh.axis_sizes) in self._names
             if known and devices_of(sharding) == self.devices:
@@ -124,7 +124,8 @@ class Grid:
 
 
 def _refined(shapes: Sequence[tuple[int, ...]]) -> dict[Any, int]:
-    """Return axes of which all these shapes' axes consist, in row-major order.
+    """Return the common refinement of all these shapes: axes of which their axes consist, in
+    row-major order.
 
     >>> _refined([(4, 2), (8,), (2, 4)])
     {'d0': 2, 'd1': 2, 'd2': 2}

@@ -72,7 +72,7 @@ class Remainder(Struct):
 class Atom(Protocol):
     """Protocol of an index's terms: numbers that are never negative.
 
-    Beside those above there are positions read from memory (core/element.py).
+    Besides the atoms above there are positions read from memory (core/element.py).
     """
 
     @property
@@ -87,7 +87,7 @@ class Index(Struct):
     terms: tuple[tuple[Atom, int], ...] = ()
     constant: int = 0
 
-    # Cached: planning asks for the same axes again and again.
+    # Cached: planning requests the same axes repeatedly.
     @staticmethod
     @functools.lru_cache(4096)
     def axis(number: int, length: int) -> Index:
@@ -110,7 +110,7 @@ class Index(Struct):
                 if total.get(whole) == k * atom.divisor:
                     del total[whole], total[atom]
                     rest = Index(tuple(total.items()), self.constant)
-                    # The sum may have made another such pair.
+                    # The sum may have formed another such pair.
                     return rest + atom.inner * k
         return self
 
@@ -136,7 +136,7 @@ class Index(Struct):
         """Return quotient and remainder by n, simplified where the terms allow it."""
         if n <= 1:  # with n == 0 there are no elements, and any position will do
             return self, Index()
-        # Multiples of n leave the division; what is left decides whether it can be dropped.
+        # Multiples of n leave the division; the rest decides whether it can be dropped.
         multiples = Index(tuple((a, k // n) for a, k in self.terms if k % n == 0))
         rest = Index(tuple((a, k) for a, k in self.terms if k % n))
         whole, left = divmod(self.constant, n)
@@ -152,7 +152,7 @@ class Index(Struct):
         )
 
     def coefficient(self, axis: int) -> int | None:
-        """Return the step that one position along an axis makes; None where it varies."""
+        """Return the stride along an axis; None if it is not constant."""
         found = 0
         for atom, k in self.terms:
             if isinstance(atom, Axis):
@@ -232,7 +232,7 @@ def access(views: Sequence[Eqn], coordinates: list[Index], source_shape: Sequenc
 
 
 def behind(views: Sequence[Eqn], coordinates: list[Index]) -> list[Index]:
-    """Translate coordinates through a chain of views to those of the array behind it."""
+    """Translate coordinates through a chain of views to those of the underlying array."""
     # From the reader back to the source.
     for view in reversed(views):
         coordinates = through(view, coordinates)
@@ -242,7 +242,7 @@ def behind(views: Sequence[Eqn], coordinates: list[Index]) -> list[Index]:
 def contiguous_offset(view: Eqn) -> int | None:
     """Return where a view's result begins in its operand's memory, in elements.
 
-    None if it is not one contiguous piece of that memory, so that only a copy makes it one.
+    None if it is not one contiguous piece of that memory, so that a copy is required.
     """
     before, after = view.invars[0].aval.shape, view.outvars[0].aval.shape
     if 0 in after:

@@ -1,9 +1,9 @@
 """Bounds of a sum of whole numbers, from linear inequalities among them.
 
-Floor 1. In: rows `{name: factor}`, each of which is 0 or more as a sum, with its constant under
-`ONE`. Out: the least and the largest value of another row. One name after another is eliminated
-(Fourier and Motzkin), so that only rows of the value in question are left. Names are whole numbers:
-a row is divided by what its factors share, and its constant rounded.
+Floor 1. In: rows `{name: factor}`, each meaning that the sum, with its constant under `ONE`, is 0
+or more. Out: the minimum and maximum of another row. Names are eliminated one after another
+(Fourier-Motzkin) until only bounds of the value remain. Names are integers: a row is divided by the
+common divisor of its factors, and its constant rounded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 Row = Mapping[Any, int]
 
-#: What the constant of a row is stored under.
+#: The key of a row's constant.
 ONE = ()
 #: Rows beyond this number are dropped, the longest first: bounds get looser, and stay right.
 _MOST_ROWS = 80
@@ -37,7 +37,7 @@ def limits(value: Row, rows: Iterable[Row]) -> tuple[float, float]:
     ]
     first, *others = numbered
     negative = {i: -n for i, n in first.items()}
-    # Fourier-Motzkin elimination: a new name stands for the value, and all others are eliminated.
+    # Fourier-Motzkin elimination: introduce a new name for the value, and eliminate all others.
     left = _tidy([*others, {**first, _VALUE: -1}, {**negative, _VALUE: 1}])
     while True:
         # The name whose elimination makes the fewest rows is next.
@@ -47,7 +47,7 @@ def limits(value: Row, rows: Iterable[Row]) -> tuple[float, float]:
         if not names:
             break
         left = _tidy(_without(names[0], left))
-    # What is left are bounds of the value alone, rounded to whole numbers.
+    # The remaining rows are bounds of the value alone, rounded to integers.
     low, high = -math.inf, math.inf
     for row in left:
         factor, constant = row[_VALUE], row[_CONSTANT]
@@ -72,7 +72,7 @@ def _connected(value: Row, rows: list[Row]) -> list[Row]:
 
 
 def _without(name: int, rows: list[dict[int, int]]) -> list[dict[int, int]]:
-    """What rows say without a name: each pair of opposite signs, scaled so that it cancels."""
+    """Eliminate a name: combine each pair of rows of opposite sign, scaled so that it cancels."""
     out = [row for row in rows if not row.get(name)]
     for up in (row for row in rows if row.get(name, 0) > 0):
         for down in (row for row in rows if row.get(name, 0) < 0):
@@ -93,7 +93,7 @@ def _tidy(rows: list[dict[int, int]]) -> list[dict[int, int]]:
             continue
         shared = math.gcd(*(n for _, n in factors))
         key = tuple((i, n // shared) for i, n in factors)
-        # Whole numbers have a whole sum: what is left of the constant is no help.
+        # A sum of integers is an integer, so the constant can be rounded down.
         constant //= shared
         least[key] = min(least.get(key, constant), constant)
     kept = sorted(least, key=len)[:_MOST_ROWS]

@@ -1,4 +1,4 @@
-"""Arithmetic with ranges of whole numbers: what operations give at least and at most.
+"""Interval arithmetic on integers: the minimum and maximum results of operations.
 
 Floor 1. In: ranges (least, largest), which may be infinite. Out: ranges.
 """

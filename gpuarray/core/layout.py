@@ -1,12 +1,12 @@
-"""What a type knows of how a value lies over devices.
+"""The layout of a value over devices, as its type knows it.
 
-Floor 1. In: names of mesh axes. Out: interned `Layout`s, held by avals; None stands for a value of
-which nothing is known or needed, so that code for one device never meets one.
+Floor 1. In: names of mesh axes. Out: interned `Layout`s, held by avals; None means that nothing is
+known or needed, so code for one device never sees a Layout.
 
-Three things are known. Inside of a `shard_map`, along which mesh axes devices may hold different
-values. Along mesh axes of the type Explicit, how the value is cut: it follows from the layouts of
-an operation's operands, or is an error where it does not (primitives/laying.py). And along which
-axes, Explicit or of the `shard_map` around, the devices hold terms of a sum instead of the value
+Three things are known. Inside a `shard_map`: along which mesh axes devices may hold different
+values. Along mesh axes of type Explicit: how the value is sharded, which follows from the layouts
+of an operation's operands, or is an error if it does not (primitives/laying.py). And along which
+axes, Explicit or of the enclosing `shard_map`, the devices hold terms of a sum instead of the value
 (`unreduced`), or a value whose cotangent is such terms (`reduced`).
 """
 
@@ -33,7 +33,7 @@ NO_SUMS: Sums = (NONE, NONE)
 
 
 class Layout:
-    """How a value lies over devices; equal ones are the same object.
+    """How a value is laid out over devices; equal layouts are the same object.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Layout:
         self.space = space
 
     def __reduce__(self):
-        # `layout` says None for one that says nothing, so this one has a maker of its own.
+        # `layout` returns None for one without information, so this one has its own constructor.
         if self is whole_over(self.mesh, len(self.cuts or ())):
             return whole_over, (self.mesh, len(self.cuts or ()))
         sums = self.unreduced, self.reduced
@@ -94,11 +94,11 @@ class Layout:
 
     @property
     def says_more(self) -> bool:
-        """Whether it says more than along which axes the value varies."""
+        """Whether it contains more than the axes along which the value varies."""
         return self.cuts is not None or bool(self.unreduced or self.reduced)
 
     def but(self, **changes: Any) -> Layout | None:
-        """Return the same Layout but for these fields."""
+        """Return the same Layout with the given fields replaced."""
         fields: dict[str, Any] = {"names": self.varying, "mesh": self.mesh, "cuts": self.cuts}
         fields["sums"], fields["space"] = (self.unreduced, self.reduced), self.space
         return layout(**(fields | changes))
@@ -110,11 +110,11 @@ class Layout:
         return self.but(cuts=self.cuts[:axis] + self.cuts[axis + 1 :])
 
     def with_axis(self) -> Layout | None:
-        """Return the Layout of such values stacked along a new first axis."""
+        """Return the Layout of such values stacked along a new leading axis."""
         return self if self.cuts is None else self.but(cuts=((), *self.cuts))
 
     def of_rank(self, ndim: int) -> Layout | None:
-        """Return the Layout of a value with `ndim` axes, none of which is cut."""
+        """Return the Layout of a value with `ndim` axes, none of them sharded."""
         return self.but(cuts=((),) * ndim if self.cuts is not None else None)
 
 
@@ -129,8 +129,9 @@ def layout(
     sums: Sums = NO_SUMS,
     space: Space | None = None,
 ) -> Layout | None:
-    """Return the Layout with these fields; None where it says nothing."""
-    # One object for all that say nothing: None, which code for one device tests for.
+    """Return the Layout with these fields; None if it contains no information."""
+    # All layouts without information are one object, None, so code for one device tests only for
+    # that.
     names = frozenset(names)
     if (cuts is None or not any(cuts)) and not any(sums):
         if not names and space is None:
@@ -143,9 +144,9 @@ def layout(
 
 
 def whole_over(mesh: Any, ndim: int) -> Layout:
-    """Return a Layout that says of which mesh a value is that no Explicit axis cuts.
+    """Return a Layout over `mesh` of a value that is not sharded along any Explicit axis.
 
-    It is for types that are shown: programs do not tell such values from others.
+    It is for types that are shown: programs do not distinguish such values from others.
     """
     key = (NONE, mesh, ((),) * ndim, NO_SUMS, None)
     found = _interned.recent.get(key)
@@ -173,7 +174,7 @@ def sums_of(layout: Layout | None) -> Sums:
 
 
 def in_space(given: Layout | None, space: Space | None) -> Layout | None:
-    """Return the Layout of a value that lies as before in another memory; None: the device's."""
+    """Return the same Layout in another memory; None: the device's."""
     space = None if space is Space.Device else space
     if given is None:
         return None if space is None else layout((), space=space)
@@ -181,7 +182,7 @@ def in_space(given: Layout | None, space: Space | None) -> Layout | None:
 
 
 def space_of_results(name: str, avals: Sequence[Any]) -> Space | None:
-    """Return in which memory results are, by that of the operands, which have to agree.
+    """Return the memory of results, given that of the operands, which must agree.
 
     Single numbers have no say: they are passed to where the others are.
     """
@@ -190,7 +191,7 @@ def space_of_results(name: str, avals: Sequence[Any]) -> Space | None:
     other = next((a for a in known if space_in(a) is not space_in(first)), None)
     if other is None:
         return space_in(first)
-    # Compilers and derivatives make values of their own beside those of the user.
+    # Compilers and derivatives combine their own values with those of the user.
     if resolving.depth:
         return space_in(first) or space_in(other)
     raise ValueError(
@@ -201,7 +202,7 @@ def space_of_results(name: str, avals: Sequence[Any]) -> Space | None:
 
 
 def space_in(aval: Any) -> Space | None:
-    """Return the memory that a value's type names; None for the device's."""
+    """Return the memory space of a value's type; None for the device's."""
     return aval.layout and aval.layout.space
 
 
@@ -211,7 +212,7 @@ def unreduced_of(layout: Layout | None) -> frozenset:
 
 
 def with_sums(given: Layout | None, unreduced: frozenset, reduced: frozenset) -> Layout | None:
-    """Return the Layout of a value that lies as before but for the sums that concern it."""
+    """Return the same Layout with these unreduced and reduced axes."""
     if given is None:
         return layout((), sums=(unreduced, reduced))
     return given.but(sums=(unreduced, reduced))
@@ -230,24 +231,24 @@ def with_names(given: Layout | None, names: Iterable[Any]) -> Layout | None:
 
 
 def also_varying(given: Layout | None, more: Layout | None) -> Layout | None:
-    """Return a Layout of what varies besides as another value does."""
+    """Return a Layout that also varies along the axes of another one."""
     if more is None or names_of(more) <= names_of(given):
         return given
     return with_names(given, names_of(given) | more.varying)
 
 
 def joined(layouts: Iterable[Layout | None]) -> Layout | None:
-    """Return along which axes what is computed from values with these Layouts varies."""
+    """Return the union of the axes along which operands with these Layouts vary."""
     names: frozenset = frozenset()
     for given in layouts:
-        # By identity first: operands of one operation mostly share their Layout.
+        # Compare by identity first: operands of one operation usually share their Layout.
         if given is not None and given.varying is not names:
             names = names | given.varying if names else given.varying
     return varying(names)
 
 
 def check_alike(name: str, layouts: Iterable[Layout | None]) -> None:
-    """Refuse operands of which some vary between devices and others do not, but for a cast."""
+    """Refuse to mix operands that vary between devices with others that do not, without a cast."""
     varying = [names_of(given) for given in layouts]
     if len({*varying}) > 1 and not resolving.depth:
         raise ValueError(
@@ -258,13 +259,13 @@ def check_alike(name: str, layouts: Iterable[Layout | None]) -> None:
 
 
 def reconciled(a: Layout | None, b: Layout | None) -> Layout | None:
-    """Return the Layout of a value that comes with one or the other, as what a loop carries.
+    """Return the common Layout of a value that may have either, such as a loop carry.
 
-    What one of them cuts is cut; ShardingTypeError where they cut it differently.
+    An axis sharded in either is sharded; ShardingTypeError if they differ.
     """
     if a is b:
         return a
-    # One of them says nothing: as the other one, but for sums, which both must tell alike.
+    # One of them is empty: use the other one, except for sums, on which both must agree.
     if a is None or b is None:
         known = a or b
         assert known is not None
@@ -275,7 +276,7 @@ def reconciled(a: Layout | None, b: Layout | None) -> Layout | None:
         raise _other_memory()
     cuts: list[tuple] = []
     for x, y in zip(a.cuts or b.cuts or (), b.cuts or a.cuts or (), strict=True):
-        # An axis that one of them does not cut is cut as the other says.
+        # If only one of them shards an axis, use that.
         if x and y and x != y:
             raise ShardingTypeError(
                 f"a value is cut as {shown(a.cuts)} in one place and as {shown(b.cuts)} in "
@@ -334,7 +335,7 @@ def shown(cuts: Cuts | None) -> str:
     return f"P({', '.join(map(repr, parts))})"
 
 
-# ---- what follows from the operands ----
+# ---- layouts of results ----
 
 
 class _Resolving(threading.local):
@@ -346,7 +347,7 @@ resolving = _Resolving()
 
 
 def out_given(sharding: Any) -> Any:
-    """Return the context for an operation whose result is laid out by an argument, if it is."""
+    """Return a context for operations whose layout comes from an argument, if one is given."""
     return _AS_THE_RULE if sharding is None else unclear_is_whole()
 
 
@@ -355,13 +356,13 @@ _AS_THE_RULE = contextlib.nullcontext()
 
 @contextlib.contextmanager
 def unclear_is_whole() -> Iterator[None]:
-    """Context manager in which no layout is an error: what does not follow is whole.
+    """Context manager in which ambiguous layouts are not errors: such results are whole.
 
-    It is for programs that are derived from others, whose operations the user did not write, and
-    for operations whose result is laid out by an argument.
+    For programs that are derived from others, whose operations the user did not write, and for
+    operations whose layout comes from an argument.
     """
-    # A generator, which ends by itself where an interrupt (Ctrl-C) comes before `__exit__` has run;
-    # a `__del__` would do so too, but an interrupt that comes in there is lost.
+    # A generator, which is closed even if an interrupt (Ctrl-C) comes before `__exit__` has run; a
+    # `__del__` would be, too, but an interrupt raised inside it is lost.
     depth = resolving.depth
     try:
         resolving.depth = depth + 1
@@ -375,16 +376,16 @@ _rule: _Rule | None = None
 
 
 def set_rule(rule: _Rule) -> None:
-    """Set how the layouts of results follow from those of operands, where these are cut.
+    """Set the function that derives layouts of results from sharded operands.
 
-    The rule takes a primitive, the avals of operands and results, and the parameters. It rests on
-    the factors of all primitives, which a higher floor knows (primitives/laying.py).
+    The rule takes a primitive, the avals of operands and results, and the parameters. It uses the
+    factors of all primitives, which are known on a higher floor (primitives/laying.py).
     """
     global _rule
     _rule = rule
 
 
 def of_results(prim: Any, avals: Sequence[Any], outs: Sequence[Any], params: dict) -> list:
-    """Return the layouts of an operation's results, of which some operand is cut."""
+    """Return the layouts of an operation's results, given that some operand is sharded."""
     assert _rule is not None
     return _rule(prim, avals, outs, params)

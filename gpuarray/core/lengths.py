@@ -1,6 +1,6 @@
-"""Shapes whose lengths may be symbolic: how they broadcast, and what slices take of them.
+"""Shapes with symbolic lengths: how they broadcast, and how slices change them.
 
-Floor 1. In: lengths, ints or Dims. Out: lengths. What no symbol is in is left to Python and NumPy.
+Floor 1. In: lengths, ints or Dims. Out: lengths. Python and NumPy handle those without symbols.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from gpuarray.errors import InconclusiveDimensionOperation
 
 
 def broadcast(*shapes: tuple) -> tuple:
-    """The shape that arrays of these shapes have together; ValueError where they have none."""
+    """The shape to which these shapes broadcast; ValueError if they do not."""
     if all(type(n) is not Dim for s in shapes for n in s):
         return np.broadcast_shapes(*shapes)
     rank = max(map(len, shapes))
     out = []
     for lengths in zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True):
-        # A symbol is taken to be other than 1, as `==` says: what stretches is decided now.
+        # A symbol is assumed to differ from 1, as `==` says: broadcasting is decided now.
         others = {n for n in lengths if n != 1}
         if len(others) > 1:
             raise ValueError(f"shapes {shapes} do not broadcast: {lengths} differ")
@@ -39,7 +39,7 @@ def ascending(*lengths: Any) -> bool:
 
 
 def slice_ends(entry: slice, n: Any) -> tuple[Any, Any, Any]:
-    """What `entry.indices(n)` is for a length that may be symbolic."""
+    """`entry.indices(n)` for a length that may be symbolic."""
     if Dim not in map(type, (n, entry.start, entry.stop, entry.step)):
         return entry.indices(n)
     step = 1 if entry.step is None else util.index(entry.step)
@@ -60,7 +60,7 @@ def slice_ends(entry: slice, n: Any) -> tuple[Any, Any, Any]:
 
 
 def count_between(start: Any, stop: Any, step: Any) -> Any:
-    """How many numbers there are from `start` up to `stop`, `step` apart."""
+    """The number of steps of size `step` from `start` up to `stop`."""
     if Dim not in map(type, (start, stop, step)):
         return len(range(start, stop, step))
     # Rounded up, away from `start`: a last step that is cut short counts.

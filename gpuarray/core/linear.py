@@ -24,7 +24,7 @@ class Zero:
 
 
 class Undefined:
-    """An operand whose cotangent a transpose rule is asked for: only its aval is known."""
+    """An operand whose cotangent a transpose rule must return: only its aval is known."""
 
     __slots__ = ("aval",)
 
@@ -46,7 +46,7 @@ def check_defined(x: Any, operation: str) -> None:
 
 
 def is_undefined(x: Any) -> bool:
-    """Whether a transpose rule is asked for the cotangent of this operand."""
+    """Whether a transpose rule must return the cotangent of this operand."""
     return type(x) is Undefined
 
 

@@ -1,7 +1,8 @@
 """The memories that an array may be in: `Space` in types, kinds by name in shardings.
 
-Floor 1. In: the name of a kind. Out: `Space`, by JAX's names, and which kinds a device reaches. On
-a CPU all kinds are the same memory, and say what a program would do on a GPU.
+Floor 1. In: the name of a memory kind. Out: `Space`, under JAX's names, and the kinds that a device
+can access. On a CPU all kinds are the same memory, and only record what a program would do on a
+GPU.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ KINDS = {
     "simulator": ("device", "pinned_host"),
 }
 
-#: The kind that stands for each space where a sharding is asked for.
+#: The kind used for each space when a sharding is built.
 KIND_OF = {Space.Device: "device", Space.Host: "pinned_host"}
 
 
 def space_of(kind: str | None) -> Space:
-    """Return what types say of a kind of memory: pages that may be swapped out count as Device."""
+    """Return the memory space of a memory kind: pageable memory counts as Device."""
     return Space.Host if kind == "pinned_host" else Space.Device
 
 

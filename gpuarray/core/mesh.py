@@ -1,7 +1,7 @@
-"""Meshes of devices, and how arrays are laid over them, as plain data.
+"""Meshes of devices, and shardings over them, as plain data.
 
 Floor 1. In: devices in an n-dimensional grid whose axes have names. Out: `Mesh`, and with a
-PartitionSpec its `NamedSharding`, which knows the piece of each device. Equal ones are the same
+PartitionSpec its `NamedSharding`, which knows each device's piece. Equal meshes are the same
 object: they compare and hash by identity.
 """
 
@@ -36,7 +36,7 @@ from gpuarray.util import Interned, Symbolic, elements
 _meshes = Interned(256)
 _shardings = Interned(1024)
 
-#: What meshes ask of their devices.
+#: Attributes that meshes require of their devices.
 _OF_DEVICES = ("id", "platform", "device_kind", "process_index")
 
 
@@ -57,7 +57,7 @@ class Mesh(Axes, contextlib.ContextDecorator):
     captures = False
 
     def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Mesh:
-        # An object array of its own: the caller's stays writable.
+        # A private copy: the caller's array stays writable.
         grid = np.array(devices, dtype=object)
         names = checked_names(axis_names)
         if grid.ndim != len(names):
@@ -67,7 +67,7 @@ class Mesh(Axes, contextlib.ContextDecorator):
                 f"len(axis_names) == {len(names)}."
             )
         types = checked_types("Mesh", names, axis_types)
-        # A mesh of nothing is written Mesh(None, ()).
+        # The empty mesh is written Mesh(None, ()).
         flat = () if grid.ndim == 0 and grid.item() is None else tuple(grid.flat)
         for device in flat:
             # Others only have to look like devices: a plan for a machine that is not this one.
@@ -129,7 +129,7 @@ class Mesh(Axes, contextlib.ContextDecorator):
         return Mesh(self.devices[block], self.axis_names)
 
     def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
-        """The same mesh but for what is given."""
+        """The same mesh with the given fields replaced."""
         return Mesh(
             self.devices if devices is None else devices,
             self.axis_names if axis_names is None else axis_names,
@@ -184,10 +184,10 @@ class Mesh(Axes, contextlib.ContextDecorator):
 
 
 class Contexts(threading.local):
-    """What is in context in this thread: meshes (`core.mesh_context` sets them), and more."""
+    """The context of this thread: meshes (`core.mesh_context` sets them), and more."""
 
-    # A thread starts with these: class attributes of a thread-local are shared.
-    #: Set by `set_mesh` and `use_abstract_mesh`; None is a mesh of nothing.
+    # A thread starts with these: class attributes of a thread-local are shared. : Set by `set_mesh`
+    # and `use_abstract_mesh`; None means the empty mesh.
     abstract: AbstractMesh | None = None
     #: Set by `set_mesh`.
     concrete: Mesh | None = None
@@ -195,11 +195,11 @@ class Contexts(threading.local):
     entered: tuple[Mesh, ...] = ()
     #: Values by the contexts that hold them (`core.user_context`), the latest last.
     users: tuple = ()
-    #: All of them, for keys of what was traced; None where nothing is set.
+    #: All of them, as a key for traces; None if nothing is set.
     key: tuple | None = None
 
     def change(self, **values: Any) -> None:
-        """Set some of the four: all or nothing, where the recursion is too deep."""
+        """Set some of the four: all or nothing, even where the recursion is too deep."""
         found = {name: values.get(name, getattr(self, name)) for name in _CONTEXTS}
         found["entered"] = found["entered"][-1:]
         key = None if found == _NO_CONTEXT else tuple(found.values())
@@ -234,13 +234,13 @@ _CONTEXTS = ("abstract", "concrete", "entered", "users")
 _NO_CONTEXT = dict(zip(_CONTEXTS, (None, None, (), ()), strict=True))
 contexts = Contexts()
 
-#: What is in context where nothing was set.
+#: The mesh in context when nothing was set.
 EMPTY = Mesh(None, ())
 EMPTY_ABSTRACT = EMPTY.abstract_mesh
 
 
 def with_types_of(mesh: Mesh, other: Axes) -> Mesh:
-    """Return a mesh with the types that the same axes have in another one, if none is manual."""
+    """Return a mesh with the axis types of another mesh with the same axes, if none is manual."""
     if other.manual_axes or other.axis_types == mesh.axis_types:
         return mesh
     return Mesh(mesh.devices, mesh.axis_names, other.axis_types)
@@ -262,9 +262,9 @@ class NamedSharding(Frozen, Sharding):
     spec: PartitionSpec
     # Into how many pieces each axis of the spec is split.
     _cut: tuple[int, ...]
-    # The pieces of the shapes that were asked for.
+    # The pieces of shapes, computed on demand.
     _found: dict[tuple[int, ...], tuple[DevicePiece, ...]]
-    # What `_parts` returns, once it was asked for.
+    # The cached result of `_parts`.
     _split: tuple | None
 
     def __new__(
@@ -318,7 +318,7 @@ class NamedSharding(Frozen, Sharding):
         return layout((), mesh.abstract_mesh, cuts, sums_along(mesh, self.spec))
 
     def _of_rank(self, ndim: int) -> NamedSharding:
-        # Where types say how a value lies, they name every axis of it, and so does its sharding.
+        # If types record the sharding, they name every axis of the value, and so does the spec.
         parts = self.spec.partitions
         if len(parts) == ndim or not self.mesh.explicit_axes:
             return self
@@ -346,7 +346,7 @@ class NamedSharding(Frozen, Sharding):
         return frozenset(self.mesh.axis_names) - split - self.spec.unreduced - self.spec.reduced
 
     def update(self, **kwargs: Any) -> NamedSharding:
-        """The same layout but for `mesh`, `spec` (also as a tuple) or `memory_kind`."""
+        """The same sharding with `mesh`, `spec` (also as a tuple) or `memory_kind` replaced."""
         if unknown := set(kwargs) - {"mesh", "spec", "memory_kind"}:
             raise TypeError(
                 f"NamedSharding.update takes mesh, spec and memory_kind, got {sorted(unknown)}"
@@ -412,8 +412,8 @@ class NamedSharding(Frozen, Sharding):
             )
         piece = self.shard_shape(shape)
         devices = self._devices
-        # For each axis that is cut, which piece each device has. All pieces of an axis without
-        # elements are the same one, and an axis that is not cut is written slice(None).
+        # For each sharded axis, the number of each device's piece. All pieces of an axis without
+        # elements are the same, and an axis that is not sharded is written slice(None).
         cuts = [axis for axis, cut in enumerate(self._cut) if cut > 1]
         numbers = [
             self._numbers(names_of(self.spec.partitions[axis]) if piece[axis] else ())
@@ -522,7 +522,7 @@ def sums_along(mesh: Any, spec: PartitionSpec) -> Sums:
 
 
 def in_types(mesh: Any) -> frozenset:
-    """Return the axes of a mesh of which types speak: all, or those of several devices.
+    """Return the axes of a mesh that appear in types: all, or those of several devices.
 
     >>> in_types(AbstractMesh((4,), "x"))
     frozenset({'x'})

@@ -1,4 +1,4 @@
-"""The mesh that a thread works with: what `set_mesh`, `use_abstract_mesh` and `with mesh:` set.
+"""The current mesh of a thread, set by `set_mesh`, `use_abstract_mesh` or `with mesh:`.
 
 Floor 1. In: meshes. Out: context managers, and functions that return the meshes in context.
 """
@@ -13,7 +13,7 @@ from gpuarray.core.mesh import EMPTY, EMPTY_ABSTRACT, Mesh, NamedSharding, Parti
 
 
 def get_abstract_mesh() -> AbstractMesh:
-    """The axes of the mesh in context; a mesh of nothing if there is none.
+    """The axes of the mesh in context; an empty mesh if there is none.
 
     >>> import gpuarray as ga
     >>> with ga.set_mesh(ga.make_mesh((1,), ("x",))):
@@ -24,7 +24,7 @@ def get_abstract_mesh() -> AbstractMesh:
 
 
 def get_mesh() -> Mesh:
-    """The mesh that `set_mesh` has set; a mesh of nothing if there is none.
+    """The mesh set by `set_mesh`; an empty mesh if there is none.
 
     >>> import gpuarray as ga
     >>> ga.sharding.get_mesh()
@@ -39,15 +39,14 @@ def get_mesh() -> Mesh:
 
 
 def entered_mesh() -> Mesh:
-    """The innermost mesh of `with mesh:`; a mesh of nothing if there is none."""
+    """The innermost mesh of `with mesh:`; an empty mesh if there is none."""
     return contexts.entered[-1] if contexts.entered else EMPTY
 
 
 def mesh_of_new_arrays() -> Mesh | None:
-    """The devices that `set_mesh` has set for arrays that nothing else places, if it has.
+    """The mesh set by `set_mesh` for new arrays without a placement, if any.
 
-    Their axes are those that `use_abstract_mesh` says. None inside of `shard_map`, where arrays are
-    pieces.
+    Its axes are those of `use_abstract_mesh`. None inside `shard_map`, where arrays are pieces.
     """
     mesh, axes = contexts.concrete, contexts.abstract
     if mesh is None or axes is None or axes.manual_axes:
@@ -67,11 +66,11 @@ def sharding_in_context(
 ) -> NamedSharding:
     """Return a PartitionSpec as a sharding over the mesh in context; an error if there is none.
 
-    The mesh is that of `set_mesh`, or what `use_abstract_mesh` has made of its axes; else, if
-    `entered` says so, that of `with mesh:`.
+    The mesh is that of `set_mesh` with the axes of `use_abstract_mesh`; else, if `entered` is true,
+    that of `with mesh:`.
     """
     concrete, abstract = contexts.concrete, contexts.abstract
-    # A mesh with devices, unless `use_abstract_mesh` has changed what its axes are since.
+    # A mesh with devices, unless `use_abstract_mesh` has changed its axes since.
     mesh: Mesh | AbstractMesh = concrete or abstract or EMPTY
     if concrete is not None and abstract is not None and abstract != concrete.abstract_mesh:
         mesh = abstract
@@ -87,7 +86,7 @@ def sharding_in_context(
 
 
 class set_mesh:
-    """Set the mesh of this thread, from the call on or for a `with` block; None sets none.
+    """Set the current mesh of this thread, permanently or for a `with` block; None clears it.
 
     >>> import gpuarray as ga
     >>> with ga.set_mesh(ga.make_mesh((1,), ("x",))):

@@ -1,6 +1,6 @@
-"""Events that programs may listen to: what was traced and compiled, what the cache had.
+"""Events that programs may listen to: traces, compilations, cache hits.
 
-Floor 1. In: names of events, with numbers. Out: calls of the listeners; nothing without one.
+Floor 1. In: names of events, with numbers. Out: calls of the listeners, if there are any.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-#: A Python function was traced; its program was planned; a program was built for a device. Names of
-#: JAX for what is the same, so that a program that counts compiles counts ours.
+#: A Python function was traced; its program was planned; a program was built for a device. Events
+#: that mean the same as JAX's have its names, so programs that count its compilations count ours.
 TRACED = "/jax/core/compile/jaxpr_trace_duration"
 PLANNED = "/jax/core/compile/jaxpr_to_mlir_module_duration"
 BUILT = "/jax/core/compile/backend_compile_duration"
@@ -24,11 +24,11 @@ MADE = "/jax/compilation_cache/cache_misses"
 
 
 class Listeners:
-    """Functions that are called for events of one kind, in the order in which they came."""
+    """Functions called for events of one kind, in order of registration."""
 
     def __init__(self, kind: str):
         self.kind = kind
-        #: Replaced, never changed: an event goes to those that there were when it happened.
+        #: Replaced, never mutated: an event goes to the listeners present when it happened.
         self.found: tuple[Callable[..., Any], ...] = ()
 
     def add(self, callback: Callable[..., Any]) -> None:
@@ -38,7 +38,7 @@ class Listeners:
         self.found = (*self.found, callback)
 
     def remove(self, callback: Callable[..., Any]) -> None:
-        """Remove a listener; ValueError where it is none."""
+        """Remove a listener; ValueError if it is not registered."""
         if callback not in self.found:
             raise ValueError(f"{callback!r} does not listen to {self.kind}: it was not registered")
         found = list(self.found)

@@ -1,7 +1,7 @@
 """Terms of symbolic lengths: products of symbols, and of operations that no polynomial is.
 
-Floor 1. In: names, and lengths as `core/dims.py` has them. Out: terms in one order, their products
-and quotients, and the range of what they may be. Nothing here makes a length.
+Floor 1. In: names, and lengths of `core/dims.py`. Out: terms in a fixed order, their products and
+quotients, and the range of their values. Nothing here makes a length.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Operation:
 
 
 def order(t: Term) -> tuple:
-    """Terms of higher degree stand before others, the constant last."""
+    """Sort key: terms of higher degree first, the constant last."""
     factors = [(isinstance(a, Operation), str(a), p) for a, p in t]
     return sum(p for _, p in t), len(t), factors[::-1]
 
@@ -65,7 +65,7 @@ def quotient(t: Term, d: Term) -> Term | None:
 
 
 def operation_in(t: Term) -> Operation | None:
-    """The operation that a term is, if it is nothing else."""
+    """The operation that a term consists of, or None if it has other factors."""
     return t[0][0] if len(t) == 1 and t[0][1] == 1 and isinstance(t[0][0], Operation) else None
 
 

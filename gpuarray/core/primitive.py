@@ -33,7 +33,7 @@ from gpuarray.util import Struct
 
 
 class Kind(enum.Enum):
-    """What the compiler may do with an operation; fusability follows from it, not from names."""
+    """What the compiler may do with an operation; fusability depends on it, not on names."""
 
     POINTWISE = "pointwise"  # out[i] depends on in[i] alone
     REDUCTION = "reduction"  # P x R -> P
@@ -41,9 +41,9 @@ class Kind(enum.Enum):
     MOVEMENT = "movement"  # an index map with guards (pad, concatenate, dynamic_slice)
     GENERATOR = "generator"  # depends on the index alone (iota, random bits from a scalar key)
     INDEXING = "indexing"  # gather and scatter
-    SCAN = "scan"  # the fold of an axis as far as each element, by `axis` and `reverse`
+    SCAN = "scan"  # a running fold along `axis`, possibly in `reverse`
     SORT = "sort"  # elements put in order along an axis: `order`
-    LIBRARY = "library"  # matmul, conv, fft, linalg: a step of its own
+    LIBRARY = "library"  # matmul, conv, fft, linalg: a separate step
     CALL = "call"  # holds a Graph
     COLLECTIVE = "collective"  # talks to other devices
 
@@ -70,12 +70,12 @@ class Sentinel:
 
 #: The rule has not been written.
 UNWRITTEN = Sentinel("UNWRITTEN", "this rule has not been written yet")
-#: The operation has no such rule.
+#: The operation has no rule of this kind.
 NOT_LINEAR = Sentinel("NOT_LINEAR", "the operation is not linear in this operand")
 NOT_DIFFERENTIABLE = Sentinel("NOT_DIFFERENTIABLE", "the operation has no derivative")
 #: The jvp of a linear operation is the operation itself.
 LINEAR = Sentinel("LINEAR", "the operation is linear: its derivative is itself")
-#: The jvp is that of the primitives into which `decompose` splits the operation.
+#: The jvp follows from those of the primitives into which `decompose` splits the operation.
 BY_PARTS = Sentinel("BY_PARTS", "the derivative is that of the operation's parts")
 
 
@@ -110,8 +110,8 @@ class NoKernel(TypeError):
 class Primitive:
     """One operation with all its rules.
 
-    A rule is a function unless the list below says something else, and `**params` are the
-    parameters of an equation.
+    A rule is a function unless the list below says otherwise, and `**params` are the parameters of
+    an equation.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class Primitive:
     fold : Fold
         How reductions, scans and windows fold elements (core/fold.py).
     order : Order
-        For sorts, what is put in order.
+        For sorts, the sort order.
     jvp, transpose, batch :
         Rules of the transforms, or a `Sentinel`.
     assemble : (avals, compile, **params) -> callable
@@ -157,8 +157,8 @@ class Primitive:
     layout : (layout, **params) -> Layout or None
         For collectives, along which mesh axes results vary, given that of the operands together.
     factors : (avals, out_avals, params) -> Factors, Sentinel or None
-        What axes have in common, so that equations can be evaluated on pieces (core/factors.py).
-        None: it follows from the primitive's kind. A Sentinel: it cannot be, and why.
+        How axes correspond, so that equations can be evaluated on pieces (core/factors.py). None:
+        it follows from the primitive's kind. A Sentinel: it cannot be, and why.
     weight : float
         Cost of one element in plain multiply-adds, for the fusion cost model.
     work : (avals, **params) -> float
@@ -260,15 +260,15 @@ class Primitive:
     #: Whether it calls a function that is given to `bind`. Only an `extend.core.CallPrimitive`
     #: does, since functions are Graphs in params here.
     call_primitive = map_primitive = False
-    #: Whether its params may be numbers of any type: 1, 1.0 and True are other values then.
+    #: Whether its params may be numbers of any type, so that 1, 1.0 and True must be distinguished.
     by_value = False
 
     def get_bind_params(self, params: dict) -> tuple[list, dict]:
-        """Return the functions to give to `bind` before the operands, none, and the params."""
+        """Return the functions to pass to `bind` before the operands (none), and the params."""
         return [], dict(params)
 
     def bind(self, *args, **params):
-        """Apply the operation to values; the innermost Trace decides what that means."""
+        """Apply the operation to values; the innermost Trace decides how."""
         return trace.state.trace.process(self, args, params)
 
     def bind_with_trace(self, trace_of: trace.Trace, args: Sequence[Any], *about: Any) -> Any:
@@ -277,7 +277,7 @@ class Primitive:
             return self.bind(*args, **about[-1])
 
     def out_avals(self, avals: Sequence[ShapedArray], params: dict) -> list[ShapedArray]:
-        """Return the avals of the results, as a list whatever `multiple_results` says."""
+        """Return the avals of the results, always as a list, whatever `multiple_results` is."""
         out = self.aval(*avals, **params)  # pyright: ignore[reportCallIssue]
         if (
             isinstance(out, ShapedArray)
@@ -290,13 +290,14 @@ class Primitive:
                 f"multiple_results is true, and so {wanted} here; got {out!r}."
             )
         out = list(out) if self.multiple_results else [out]
-        # Graphs know how their results lie over devices; of other operations it is known here.
-        # Two cheap tests first: avals of a program for one device have no layouts.
+        # Graphs determine the layouts of their results; those of other operations are computed
+        # here. Two cheap tests first: avals of a program for one device have no layouts.
         given = self.layout is not None or any([a.layout is not None for a in avals])  # noqa: C419
         if given and self.kind is not Kind.CALL:
             if not config.state.auto_pcast and self.kind is not Kind.COLLECTIVE:
                 check_alike(self.name, [a.layout for a in avals])
-            # Only cuts and sums need the factors of the operation; what varies is just joined.
+            # Only sharding and sums need the factors of the operation; varying axes are just
+            # joined.
             if any([a.layout is not None and a.layout.says_more for a in avals]):  # noqa: C419
                 layouts = of_results(self, avals, out, params)
             else:
@@ -318,7 +319,7 @@ class Primitive:
         # An update stays where the updated array is, wherever indices and values are.
         if self.kind is Kind.INDEXING and self.update is not None:
             avals = avals[:1]
-        # What a sort carries along stays where it is.
+        # Operands carried along by a sort keep their layout.
         elif self.kind is Kind.SORT and len(avals) == count:
             return [space_in(a) for a in avals]
         return [space_of_results(self.name, avals)] * count
@@ -335,7 +336,7 @@ class Primitive:
 
     def numpy_function(self, avals: Sequence[ShapedArray], params: dict) -> Callable[..., Any]:
         """Return the NumPy callable for these avals, with the params bound to it."""
-        # The picked function knows dtypes and params, so it is asked for before any general one.
+        # The picked function knows dtypes and params, so it is tried before any general one.
         if self.numpy_pick is not None:
             return self.numpy_pick(avals, **params)
         if isinstance(self.numpy, Sentinel):

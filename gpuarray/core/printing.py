@@ -74,7 +74,7 @@ def _hoisted(graph: Graph, names: _Names) -> list[tuple[Graph, str]]:
                 if count == 1:
                     own = eqn.params.get("name") if eqn.primitive.name in _SHARES_NAMES else None
                     met.append((inner, str(own or "jaxpr").strip("<>")))
-                # Twice is all that matters: what a graph used twice holds is used twice as well.
+                # Only twice matters: what a graph used twice holds is used twice as well.
                 if count <= 2:
                     queue.append(inner)
     return [
@@ -130,7 +130,7 @@ def _letters(n: int) -> str:
 
 
 # ---- tokens: a str is text; the rest are these ----
-_OPEN, _CLOSE = object(), object()  # a group: all its breaks become lines, or none does
+_OPEN, _CLOSE = object(), object()  # a group: all its breaks become line breaks, or none does
 _IN, _OUT = object(), object()  # indentation by two columns
 
 
@@ -165,7 +165,7 @@ class _GraphPrinter:
         self.text = self.tokens.append
 
     def words(self, words: Iterable[str], separator: str = "") -> None:
-        """Write words that fill each line: every gap is a group of its own."""
+        """Write words that fill each line: each gap is a separate group."""
         self.text(_IN)
         for i, word in enumerate(words):
             if i:
@@ -298,7 +298,7 @@ def _render(tokens: list[Any], noted: Callable[[Any], str] | None = None) -> str
     lines: list[tuple[str, Any]] = []
     line: list[str] = []
     site = None
-    # Inside a flat group everything nested is flat too; the depth tells where it ends.
+    # Inside a flat group everything nested is flat too; the depth shows where it ends.
     column = indent = flat_depth = 0
     for i, token in enumerate(tokens):
         if isinstance(token, str):

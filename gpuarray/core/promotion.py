@@ -57,11 +57,11 @@ def _no_path(nodes: Any, strict: bool) -> TypePromotionError:
 
 
 def _combine(pairs: tuple[tuple[Any, bool], ...]) -> tuple[Any, bool]:
-    """Promote (dtype, weak) pairs. A 64-bit type comes out only where one goes in."""
+    """Promote (dtype, weak) pairs. The result is a 64-bit type only if an operand is."""
     given = {d for d, _ in pairs}
     weak = all(w for _, w in pairs)
     strict = _state.numpy_dtype_promotion == "strict"
-    # One type only: promotion changes nothing but the width.
+    # Only one type: promotion changes nothing but the width.
     if len(pairs) == 1 or (len(given) == 1 and not weak):
         result = pairs[0][0]
         return result, weak and result != dtypes.bool_
@@ -96,7 +96,7 @@ def promote2(dtype_a: Any, weak_a: bool, dtype_b: Any, weak_b: bool) -> tuple[An
 
 
 def dtype_and_weak(x: Any) -> tuple[Any, bool]:
-    """Return what promotion sees of a value, or of a dtype given in its place.
+    """Return the dtype and weak type of a value, or of a dtype given in its place.
 
     >>> import numpy as np
     >>> dtype_and_weak(2.0), dtype_and_weak(float), dtype_and_weak(np.float32(2))
@@ -143,7 +143,7 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     """
     if not args:
         raise ValueError("at least one array or dtype is required")
-    # None stands for the default float type, as in NumPy.
+    # None means the default float type, as in NumPy.
     found, weak = lattice_result_type(*(dtypes.default_float() if x is None else x for x in args))
     return (found, weak) if return_weak_type_flag else found
 
@@ -188,5 +188,5 @@ def _promoted(a: Any, b: Any, strict: bool) -> Any:
     if found is None:
         raise _no_path(frozenset(nodes), strict)
     if found == "int64" and found not in nodes and not _state.enable_x64:
-        found = "int32"  # uint32 with a signed type: nothing wider is there
+        found = "int32"  # uint32 with a signed type: there is no wider type
     return _PYTHON[_WEAK_TYPES[found]] if found in _WEAK_TYPES else dtypes.BY_NAME[found]

@@ -2,7 +2,7 @@
 
 Floor 1. In: names, from code that takes time. Out: while a session is on, an event for each range,
 and an NVTX range if a GPU is in use, which NVIDIA's tools show. Code that is called often checks
-`session` first: without one there is nothing to record.
+`session` first, since there is nothing to record without one.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Session:
         )
 
     def finish(self) -> None:
-        """Add what GPUs did, for which it waits."""
+        """Add the GPUs' events, waiting for them."""
         for clock in list(self.clocks.values()):
             clock.settle(self)
 
@@ -84,7 +84,7 @@ marks: Marks | None = None
 
 
 class _Here(threading.local):
-    """The device for which this thread runs a program, if it runs those of several in turn."""
+    """The device whose program this thread runs, if it runs those of several in turn."""
 
     row: str | None = None
 
@@ -101,7 +101,7 @@ class Range:
         "annotation", "jit", "compile", "run" (of a program), "scope", "step" (of a program),
         "operation", "copy", or "kernel" (a step, as long as the GPU took for it).
     about :
-        What takes the time, for readers within the package: a step, a plan.
+        The object that takes the time, for readers within the package: a step, a plan.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class Range:
         stop = time.perf_counter_ns()
         if self._marks is not None:
             self._marks.RangePop()
-        # What began before the session or ends after it is not part of it.
+        # Ranges that began before the session or end after it are not part of it.
         if self._session is not None and self._session is session:
             self._session.note(self, self._start, stop)
 
@@ -141,7 +141,7 @@ def during(
 
 @contextlib.contextmanager
 def in_row(row: str) -> Iterator[None]:
-    """Show what this thread does in the block in the row of a device; for NVTX, as its turn."""
+    """Show this thread's work in the block in the row of a device; for NVTX, as a nested range."""
     before, _here.row = _here.row, row
     pushed = marks
     if pushed is not None:
@@ -179,10 +179,10 @@ def end() -> None:
 
 
 def use_marks(module: Marks | None) -> None:
-    """Set NVTX ranges from now on, or with None no longer."""
+    """Start emitting NVTX ranges, or stop if None."""
     global marks
     marks = module
 
 
-# A child would record into its copy of the session, which nobody reads.
+# A child would record into its copy of the session, which is never read.
 os.register_at_fork(after_in_child=end)

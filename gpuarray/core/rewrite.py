@@ -47,8 +47,8 @@ class Epilogue(NamedTuple):
     Attributes
     ----------
     formula : Graph
-        What an element becomes, as a function of scalars: of the element, and of one of each
-        further operand.
+        The new element, as a function of scalars: of the element, and of one of each further
+        operand.
     whole : int
         How many of the further operands, the last ones, have an element for each of the product;
         the others have one for each column.
@@ -82,7 +82,7 @@ class Product(Struct):
     expanded : (eqn) -> list of Eqn
         The product as elementwise multiplication and sum.
     epilogues : (eqn) -> sequence of Epilogue
-        What a library does with its elements before it writes them.
+        The elementwise function that a library applies before it writes the product.
     """
 
     extents: Callable[[Any], Extents]
@@ -125,7 +125,7 @@ class WindowAxis(NamedTuple):
     stride, dilation :
         From one window to the next, and from one element of a window to the next.
     low, spread :
-        Padding in front of the left operand, and how far apart its elements stand.
+        Padding in front of the left operand, and the spacing of its elements.
     """
 
     length: int
@@ -163,7 +163,7 @@ class WindowedProduct(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """A value taken apart along short axes.
+    """The components of a value along its short axes.
 
     Attributes
     ----------
@@ -214,38 +214,38 @@ class Rewrite(Struct):
     piece : (eqn, number) -> (axis, first, length)
         The slice of the operand that a result is.
     cropped : (eqn, first, lengths) -> Eqn or None
-        The equation that makes a part of the result alone: from the element `first` on along each
-        axis, so many. None if there is none.
+        The equation that computes only a part of the result: from the element `first` on along each
+        axis, `lengths` elements. None if there is none.
     joins : (eqn) -> int
-        The axis of the result along which the operands lie side by side.
+        The axis of the result along which the operands are concatenated.
     sinks : bool
         Whether view(f(x, y)) may be rewritten as f(view(x), view(y)) for a pointwise f.
     product : Product
         Rules of a product.
     loops : (eqn, read) -> Loops or None
-        The function of native code that computes it where the matrices are small; which of the
-        results are read is told.
+        The native function that computes it for small matrices, given which of the results are
+        read.
     entries : (eqn, take, do) -> list of Apart, or None
-        The results of an operation on small matrices, taken apart; `take` gives entries of the
-        operands, and `do` adds equations, by the names of their primitives. None where the rule is
-        not for this equation.
+        The results of an operation on small matrices, by entries; `take` gives entries of the
+        operands, and `do` adds equations, by the names of their primitives. None if the rule does
+        not apply to this equation.
     windows : (eqn) -> WindowedProduct
-        What is summed over which windows.
+        The windows that it sums over.
     fourier : (eqn) -> Fourier
         Which Fourier transform it is.
     adds_to : int
         The operand to which it adds: f(x, ...) is x + f(0, ...).
     by_axis : (eqn) -> list of (params, aval)
-        Folds along one axis each, one after another, that make the same in fewer steps; none if
+        Equivalent folds along one axis each, one after another, that take fewer steps; none if
         there are none.
     reduces : (eqn) -> (shape, axes, Graph) or None
-        The shape that operands are seen in, which axes of it are reduced, and the function of
-        scalars by which they are: of two partial results, a number for each operand. Behind the
-        operands stand the initial values.
+        The shape to which operands are reshaped, the axes of it that are reduced, and the function
+        of scalars that reduces them: of two partial results, a number for each operand. After the
+        operands come the initial values.
     loop : (eqn, loop) -> Eqn
         The equation of another Loop; its operands are set afterwards.
     algebra : str or (eqn) -> str
-        What is known of its values: "exponential" (f(x - y) is f(x) / f(y)), "difference",
+        The algebraic property of its values: "exponential" (f(x - y) is f(x) / f(y)), "difference",
         "quotient", "larger" (of two values), "squared", "conversion" (to another dtype), or
         "contributions" (their sum, in any order).
     """
@@ -278,6 +278,6 @@ NO_REWRITE = Rewrite()
 
 
 def algebra_of(eqn: Any) -> str:
-    """What is known of the values of an equation; nothing if its primitive does not say."""
+    """The algebraic property of an equation's values; empty if its primitive has none."""
     known = eqn.primitive.rewrite.algebra
     return known if isinstance(known, str) else known(eqn)

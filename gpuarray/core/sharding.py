@@ -24,7 +24,7 @@ class Device:
 
     #: The number of this process.
     here: ClassVar[int] = 0
-    #: What answers for the runtime (runtime/client.py).
+    #: The runtime's implementation (runtime/client.py).
     runtime: ClassVar[Any] = None
 
     def __init__(
@@ -55,11 +55,11 @@ class Device:
 
     @property
     def client(self) -> Any:
-        """All devices of the platform, as one thing to ask."""
+        """All devices of the platform, as one object."""
         return Device.runtime.client(self.platform)
 
     def memory_stats(self) -> dict[str, int] | None:
-        """Bytes of a GPU's memory that are in use, were at most, and can be; None for the CPU.
+        """Memory statistics of a GPU: bytes in use, their peak, and the limit; None for the CPU.
 
         >>> import gpuarray as ga
         >>> ga.devices("cpu")[0].memory_stats() is None
@@ -68,7 +68,7 @@ class Device:
         return Device.runtime.memory_stats(self)
 
     def default_memory(self) -> Memory:
-        """The memory that arrays on this device are in unless another is asked for."""
+        """The memory of arrays on this device unless another is requested."""
         return Memory(self)
 
     def addressable_memories(self) -> list[Memory]:
@@ -138,7 +138,7 @@ class Memory(NamedTuple):
 
 
 class DevicePiece(NamedTuple):
-    """What one device holds of an array; replicas of the same part are counted from 0."""
+    """One device's piece of an array; replicas of the same part are numbered from 0."""
 
     device: Device
     index: tuple[slice, ...]
@@ -148,8 +148,8 @@ class DevicePiece(NamedTuple):
 class Sharding:
     """Layout of an array over devices.
 
-    A layout says its devices in order (`_devices`) and which part each has (`_parts`, `_pieces`);
-    a subclass that says nothing of parts puts the whole array on every device.
+    A sharding lists its devices in order (`_devices`) and the part of each (`_parts`, `_pieces`); a
+    subclass that defines no parts puts the whole array on every device.
     """
 
     __slots__ = ("__weakref__",)
@@ -160,15 +160,16 @@ class Sharding:
     def _devices(self) -> tuple[Device, ...]:
         raise NotImplementedError(f"{type(self).__name__} does not say which devices it uses")
 
-    # The devices, None for a layout over a mesh that has none.
+    # The devices, or None for a sharding over a mesh without devices.
     def _where(self) -> tuple[Device, ...] | None:
         return self._devices
 
-    # The layout itself where it cuts no axis beyond this rank; else one that cuts none at all.
+    # The sharding itself if it cuts no axis beyond this rank; else one without cuts.
     def _without_cuts_beyond(self, ndim: int) -> Sharding:
         return self
 
-    # Hashable and equal for two layouts that cut arrays of this rank alike; () for no cut at all.
+    # Hashable, and equal for two shardings that cut arrays of this rank alike; () for no cut at
+    # all.
     def _parts(self, ndim: int) -> tuple:
         return ()
 
@@ -181,12 +182,12 @@ class Sharding:
     def _is_terms(self) -> bool:
         return False
 
-    # Whether arrays lie over several devices, or on one in a way that types tell.
+    # Whether arrays span several devices, or one device in a way that types record.
     @property
     def _is_spread(self) -> bool:
         return self.num_devices > 1
 
-    # What the type of an array of this shape knows of it: how Explicit axes of a mesh cut it.
+    # How types describe an array of this shape: its sharding along Explicit mesh axes.
     def _typed(self, shape: tuple[int, ...]) -> Layout | None:
         return None
 
@@ -359,11 +360,12 @@ class Place:
     is_single :
         Whether there is just one in all.
     is_spread :
-        Whether programs lay arrays out: there are several, or types say how they lie over the one.
+        Whether programs decide layouts: there are several devices, or types record shardings over
+        the single one.
     spans :
         Whether other processes hold pieces.
     is_host :
-        Whether it is the usual memory of one CPU device: small work on it is done at once.
+        Whether it is the usual memory of one CPU device: small work on it runs immediately.
     kind :
         The kind of memory that holds the pieces.
     """
@@ -395,19 +397,19 @@ class Place:
         self.is_single = len(devices) == 1
         self.is_spread: bool = sharding._is_spread
         self.kind: str = sharding.memory_kind or "device"
-        # Whether NumPy can take the buffer as it is: the way of small work on the CPU asks nothing
-        # else.
+        # Whether NumPy can use the buffer directly: the path of small work on the CPU tests only
+        # this.
         is_usual = self.kind == "device"
         self.is_host = not self.is_spread and is_usual and devices[0].platform == "cpu"
 
     def typed(self, aval: Any) -> Any:
-        """Return the type of an array here, given what it is but for its layout."""
+        """Return the type of an array here, given its type without the layout."""
         layout = self.sharding._typed(aval.shape) if self.is_spread else None
         layout = in_space(layout, space_of(self.kind))
         return aval if aval.layout is layout else aval.update(layout=layout)
 
     def holding(self, aval: Any) -> Place:
-        """Return the place beside this one whose memory is the one that a type names."""
+        """Return the place like this one in the memory space of the given type."""
         kind = KIND_OF[aval.memory_space]
         if kind == self.kind:
             return self
@@ -417,14 +419,14 @@ class Place:
         return f"Place({self.sharding!r}, committed={self.committed})"
 
 
-# Weak but for the latest: places of meshes no longer used are dropped.
+# Weak except for the latest: places of unused meshes are dropped.
 _places = Interned(1024)
 
 
 def place_of(device: Device, committed: bool = False, sharding: Sharding | None = None) -> Place:
     """Return the one Place for a device and a commitment, to be compared with `is`.
 
-    `sharding` is what the user gave, if it was not just a device.
+    `sharding` is the user's argument, if it was not just a device.
     """
     # `sharding` is None for a plain device, though a SingleDeviceSharding is shown.
     key = (device, committed, sharding)
@@ -443,7 +445,7 @@ def devices_of(sharding: Sharding) -> tuple[Device, ...]:
 
 
 def laid_out(sharding: Sharding, committed: bool = True) -> Place:
-    """Return the Place of arrays that are laid out as a sharding says."""
+    """Return the Place of arrays with the given sharding."""
     devices = devices_of(sharding)
     # A layout given in other words than a device is kept, so that `x.sharding` shows it.
     is_device = isinstance(sharding, SingleDeviceSharding) and sharding.memory_kind == "device"
@@ -483,7 +485,7 @@ class Shard:
 
 
 class Term(Shard):
-    """What one device holds of an array that is a sum of such terms: no part of the array."""
+    """One device's term of an array that is the sum of such terms: not a part of the array."""
 
     __slots__ = ()
 
@@ -499,12 +501,12 @@ class Term(Shard):
 
     @property
     def index(self) -> NoReturn:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """A term has none: NotImplementedError."""
+        """A term has no index: NotImplementedError."""
         self._none()
 
     @property
     def replica_id(self) -> NoReturn:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """A term has none: NotImplementedError."""
+        """A term has no replica number: NotImplementedError."""
         self._none()
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """Sharding rules: names that a user gives the axes of operands and results.
 
 Floor 1. In: a text such as "i k, k j -> i j", or mappings of names. Out: `SdyShardingRule`, and the
-`Factors` (core/factors.py) that it means for operands of given shapes.
+equivalent `Factors` (core/factors.py) for operands of given shapes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.factors import Factors
 
-#: Leading axes, however many there are; digits after it name one of several such groups.
+#: Leading axes, any number of them; digits after it distinguish several such groups.
 BATCHING = "…"
 
 _TOKEN = re.compile(r"\s+|->|\.\.\.\d*|[A-Za-z]\w*|[(),]|\d\w*")
@@ -68,7 +68,7 @@ class ArrayMapping(tuple):
 
 
 class SdyShardingRule:
-    """What the axes of operands and results have in common.
+    """How the axes of operands and results correspond.
 
     Axes of one name are cut alike. By default results have the factors of the operands; the options
     name factors of another kind.
@@ -109,8 +109,8 @@ class SdyShardingRule:
         self.need_replication_factors = need_replication_factors
         self.permutation_factors = permutation_factors
         self.factor_sizes = factor_sizes
-        # Sizes: an axis of one factor has the factor's size, so it is given exactly where no such
-        # axis is.
+        # Sizes: an axis of one factor has the factor's size, so a size is given exactly for factors
+        # without such an axis.
         axes = [axis for mapping in (*operand_mappings, *result_mappings) for axis in mapping]
         single = {axis for axis in axes if isinstance(axis, str)}
         compound = {name for axis in axes if not isinstance(axis, str) for name in axis}
@@ -126,7 +126,7 @@ class SdyShardingRule:
                 raise ValueError(
                     f"Factor {name} is only used in compound factors; must specify its size"
                 )
-        # A factor is of one kind: cut freely, summed, never cut, or passed on.
+        # A factor is of one kind: freely sharded, summed, never sharded, or passed through.
         taken: set[str] = set()
         for option, names in self._special().items():
             for name in names:
@@ -138,7 +138,7 @@ class SdyShardingRule:
                         "permutation factor sets."
                     )
                 taken.add(name)
-        # A factor that is summed over is gone from the results.
+        # A factor that is summed is not in the results.
         kept = {n for m in result_mappings for a in m for n in ([a] if isinstance(a, str) else a)}
         for name in reduction_factors:
             if name in kept:
@@ -172,7 +172,7 @@ class SdyShardingRule:
         )
 
     def factors(self, avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]) -> Factors:
-        """Return what the rule means for operands and results of these shapes.
+        """Return the factors of the rule for operands and results of these shapes.
 
         >>> f = ShapedArray((4, 3), "float32")
         >>> parse_rule("i j -> j i").factors([f], [f.update(shape=(3, 4))]).outs
@@ -185,7 +185,7 @@ class SdyShardingRule:
             ("operand", self.operand_mappings, avals),
             ("result", self.result_mappings, out_avals),
         ):
-            # No text is a scalar, unless there is no array at all.
+            # An empty text is a scalar, unless there is no array at all.
             if len(mappings) == 1 and not mappings[0] and not of:
                 mappings = ()
             if len(mappings) != len(of):
@@ -212,15 +212,16 @@ class SdyShardingRule:
                             f"an axis of length {n} of {aval.str_short()} doesn't match the size "
                             f"{size} derived from the compound factors {axis}"
                         )
-                    # What stretches along the others, or has another length, is never cut.
+                    # Axes that are broadcast, or have another length, are never sharded.
                     if not isinstance(axis, tuple) and n != lengths[axis] and n != 1:
                         whole.add(axis)
                     if not isinstance(axis, tuple) and n != lengths[axis]:
                         axes[d] = None
-        # What follows a factor that is not cut lies in pieces with gaps: it is not cut either.
+        # Factors minor to one that is not sharded would have strided pieces: they are not sharded
+        # either.
         axes_of_several = [x for m in named for axes in m for x in axes if isinstance(x, tuple)]
         before = -1
-        # One factor that stays whole may make others whole: go on until none is added.
+        # One whole factor may make others whole: repeat until none is added.
         while len(whole) > before:
             before = len(whole)
             for axis in axes_of_several:
@@ -232,12 +233,12 @@ class SdyShardingRule:
         self, what: str, mapping: Sequence[Any], aval: ShapedArray, ranks: dict[str, int]
     ) -> list:
         """Return a name for each axis of one array, or a tuple of them."""
-        # A group such as `...` stands for the axes that the names after it leave over.
+        # A group such as `...` means the remaining axes before the names that follow it.
         rest, lead = list(mapping), []
         if rest and isinstance(rest[0], str) and _is_group(rest[0]):
             group = rest.pop(0)
             count = aval.ndim - len(rest)
-            # Groups of one name stand for equally many axes wherever they are.
+            # Groups of one name have the same number of axes everywhere.
             if count >= 0 and ranks.setdefault(group, count) != count:
                 raise ValueError(
                     "Ellipsis represents different number of leading dimensions "
@@ -315,7 +316,7 @@ def _check_name(name: str) -> None:
 
 
 def _unless(whole: set, axis: Any) -> Any:
-    """Return an axis's name, or those of its factors that can be cut; None if none can."""
+    """An axis's name, or those of its factors that can be sharded; None if none can."""
     if isinstance(axis, tuple):
         return _leading(whole, axis) or None
     return None if axis in whole else axis

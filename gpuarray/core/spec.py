@@ -1,7 +1,7 @@
-"""How the axes of an array are laid over the named axes of a mesh, as plain values.
+"""How the axes of an array are sharded over the named axes of a mesh, as plain values.
 
-Floor 1. In: names of mesh axes. Out: `PartitionSpec` and `ManualAxisType`, of which equal ones are
-the same object, so that they compare and hash by identity.
+Floor 1. In: names of mesh axes. Out: `PartitionSpec` and `ManualAxisType`. Equal ones are the same
+object, so that they compare and hash by identity.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class PartitionSpec(Frozen):
         )
 
     def __iter__(self) -> Iterator[Any]:
-        # Code that takes the entries apart would lose the sums.
+        # Code that splits it into entries would lose the sums.
         self._only_parts("*spec", "*spec.partitions")
         return iter(self.partitions)
 
@@ -188,7 +188,7 @@ class PartitionSpec(Frozen):
         return PartitionSpec(*left, *right)
 
     def index(self, value: Any) -> int:
-        """The place of an entry; ValueError if there is none like it."""
+        """The position of an entry; ValueError if it is not present."""
         return self.partitions.index(_normal(value))
 
     def count(self, value: Any) -> int:
@@ -198,7 +198,7 @@ class PartitionSpec(Frozen):
     def update(
         self, partitions: Any = None, unreduced: Any = None, reduced: Any = None
     ) -> PartitionSpec:
-        """The same spec but for what is given."""
+        """The same spec with the given fields replaced."""
         return PartitionSpec(
             *(self.partitions if partitions is None else partitions),
             unreduced=self.unreduced if unreduced is None else unreduced,
@@ -214,7 +214,7 @@ class PartitionSpec(Frozen):
         return self
 
     def to_ct_spec(self) -> PartitionSpec:
-        """The spec of a cotangent: what is owed and what was paid change places."""
+        """The spec of a cotangent: unreduced and reduced axes change places."""
         return self.update(unreduced=self.reduced, reduced=self.unreduced)
 
     def __repr__(self) -> str:
@@ -255,7 +255,7 @@ def _restored_spec(parts: tuple, unreduced: frozenset, reduced: frozenset) -> Pa
 
 
 class ManualAxisType(Frozen):
-    """What a value inside shard_map is along the mesh axes that are manual there.
+    """The type of a value inside shard_map with respect to the manual mesh axes.
 
     Devices along the axes `varying` may hold different values; over `unreduced` a sum is still
     owed; `reduced` are those over which the gradient's is.
@@ -283,7 +283,7 @@ class ManualAxisType(Frozen):
             for what, axes in (("varying", varying), ("unreduced", unreduced), ("reduced", reduced))
         )
         for what, axes in (("unreduced", key[1]), ("reduced", key[2])):
-            # What differs between devices is neither owed to all of them nor the same on all.
+            # A value that differs between devices is neither unreduced nor reduced along that axis.
             if key[0] & axes:
                 raise ValueError(
                     f"varying and {what} cannot have common mesh axes. Got varying={key[0]} and "
@@ -293,17 +293,17 @@ class ManualAxisType(Frozen):
         return _manual_types.put(key, make)
 
     def update(self, **kwargs: Any) -> ManualAxisType:
-        """The same type but for the axes that are given."""
+        """The same type with the given axes replaced."""
         same = {"varying": self.varying, "unreduced": self.unreduced, "reduced": self.reduced}
         return ManualAxisType(**{**same, **kwargs})
 
     def to_ct_mat(self) -> ManualAxisType:
-        """The type of a cotangent: what is owed and what was paid change places."""
+        """The type of a cotangent: unreduced and reduced axes change places."""
         return self.update(unreduced=self.reduced, reduced=self.unreduced)
 
     @property
     def empty(self) -> bool:
-        """Whether no axis is named: the same value everywhere, and nothing owed."""
+        """Whether no axis is named: the same value everywhere, and no sum pending."""
         return not self.vur
 
     @property

@@ -1,12 +1,11 @@
-"""What the compiler may know of a machine, and every threshold that follows from it.
+"""The machine that the compiler plans for, and every threshold that depends on it.
 
-Floor 1. In: nothing. Out: `TARGET`, the machine that kernels are planned for. The
-plan does not depend on the machine at hand: the same program is the same text everywhere.
+Floor 1. In: nothing. Out: `TARGET`, the machine that kernels are planned for. The plan does not
+depend on the current machine: the same program has the same text everywhere.
 
-Above each number stands why it is what it is, and how it is measured again: halve and double it,
-and run on a GPU the workloads of `python -m bench` that are named, or time the program that is
-described where there is no workload of it. Numbers without either are limits of CUDA, or of what
-people can read.
+The comment above each number gives its reason, and how to measure it again: halve and double it,
+and run the named workloads of `python -m bench` on a GPU, or time the described program if there is
+no workload. Numbers without either are limits of CUDA, or of readability.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ class Target(Struct):
 
     # ---- the machine ----
 
-    #: What its data sheet says; a smaller GPU takes more turns, and loses little.
+    #: From its data sheet; a smaller GPU takes more waves, and loses little.
     multiprocessors: int = 132
     #: Threads that a multiprocessor holds at a time, by the data sheet.
     threads_held: int = 2048
@@ -36,7 +35,7 @@ class Target(Struct):
     instructions_an_access: int = 4
     #: The widest access of a thread that is one instruction: a limit of CUDA.
     vector_bytes: int = 16
-    #: A piece of memory that comes at once: what columns share is read in full.
+    #: The smallest piece of memory fetched at a time: what columns share is read in full.
     sector_bytes: int = 32
     #: Blocks of a launch: a limit of CUDA.
     most_blocks: int = 2**31 - 1
@@ -46,12 +45,11 @@ class Target(Struct):
     #: Bytes of operands and results that exchanges in progress hold at a time: a small part of a
     #: GPU's memory, and more than any exchange needs to be as fast as the network.
     exchanged_bytes: int = 1 << 28
-    #: Multiply-adds in about a microsecond, less than another kernel takes: so much may be computed
-    #: again in all. Measure: nbody, cross_entropy.
+    #: Multiply-adds in about a microsecond, less than another kernel takes: this much may be
+    #: recomputed in all. Measure: nbody, cross_entropy.
     launch_work: float = float(1 << 25)
-    #: How many times longer than its passes a kernel has to take, by what is estimated here, before
-    #: it is cut into them. Measure: softmax of few rows, and of as many as there are
-    #: multiprocessors.
+    #: A kernel is split into passes if it is estimated to take this many times longer than they do.
+    #: Measure: softmax of few rows, and of as many as there are multiprocessors.
     split_gain: float = 1.1
     #: Threads that keep enough bytes under way for all memory, each with a few accesses. Measure:
     #: column_sum, full_sum_short.
@@ -68,9 +66,9 @@ class Target(Struct):
     #: Rows that are longer, and too few to fill the machine, are shared by several blocks. Measure:
     #: full_sum_short, argmax.
     long_row: int = 1 << 13
-    #: Partial results of blocks lie so far apart: one vector access reads one. Measure: full_sum.
+    #: Spacing of the partial results of blocks: one vector access reads one. Measure: full_sum.
     slot_bytes: int = 16
-    #: Kernels with at most so many operations leave registers for blocks of 1024 threads down
+    #: Kernels with at most this many operations leave registers for blocks of 1024 threads down
     #: columns. Measure: variance_columns.
     few_operations: int = 24
 
@@ -82,47 +80,46 @@ class Target(Struct):
     #: multiprocessor holds 1024 threads. Measure: layer_norm.
     row_bytes: int = 128
     #: Results of columns that a thread holds while its block goes over rows: a quarter of its
-    #: registers where a multiprocessor holds 512 threads, as so many do. Measure: layer_norm
-    #: backwards.
+    #: registers if a multiprocessor holds 512 threads. Measure: layer_norm backwards.
     column_states: int = 32
     row_column_threads: int = 512
     #: Fewer threads a block keep too few bytes under way: for short rows two kernels do better.
     row_column_least: int = 128
     #: How many times the bytes that blocks leave of their columns must be saved. Measure: the same.
     partials_worth: int = 8
-    #: Bytes of a row in shared memory beside partial results. Measure: softmax of 10000 columns.
+    #: Bytes of a row in shared memory, besides partial results. Measure: softmax of 10000 columns.
     row_shared_bytes: int = 44 << 10
-    #: Operations that a loop along a row is written out to: longer ones compile slowly and miss in
-    #: the instruction cache. Measure: layer_norm_grad.
+    #: Operations to which a loop along a row may be unrolled: longer text compiles slowly and
+    #: misses in the instruction cache. Measure: layer_norm_grad.
     row_copies: int = 512
-    #: What tiles take of shared memory where that is in doubt: two blocks fit. Measure:
-    #: transposed_sum.
+    #: Shared memory of a block's tiles, from which the side of a tile follows: two blocks fit.
+    #: Measure: transposed_sum.
     tile_bytes: int = 24 << 10
-    #: A value is worth a tile where both axes have so many elements: runs of 64 bytes. Measure:
-    #: transposed_sum of few columns.
+    #: A value is worth a tile if both axes have at least this many elements: runs of 64 bytes.
+    #: Measure: transposed_sum of few columns.
     short_run: int = 16
     #: Bytes that a thread reads into registers before it waits for tiles. Measure: transposed_sum.
     ahead_bytes: int = 64
-    #: Kernels with more operations compute so much that one vector a thread is enough. Measure:
-    #: black_scholes, mandelbrot.
+    #: Kernels with more operations compute so much that one vector for each thread is enough.
+    #: Measure: black_scholes, mandelbrot.
     unrolled_members: int = 256
     #: Steps of a loop in registers that are written out together where it reads memory, so that
     #: reads are under way early; longer bodies have no registers for that. Measure: nbody.
     loop_unroll: int = 4
     loop_unroll_statements: int = 64
-    #: Loops of so many turns for one element are written out, so that all elements are asked for at
-    #: once. Measure: stencil by convolution.
+    #: Loops of at most this many iterations for one element are unrolled, so that all elements are
+    #: requested together. Measure: stencil by convolution.
     written_out: int = 16
-    #: From so many elements on, those that search in memory do it together with their neighbours.
+    #: From this many elements on, those that search in memory do it together with their neighbours.
     #: Measure: a scatter by sorting, and searchsorted.
     searchers: int = 1 << 18
 
-    # ---- what becomes one kernel ----
+    # ---- fusion into one kernel ----
 
     #: More operations make a kernel slow to compile and short of registers. Measure: chain_jit of
     #: that length, with the time that compiling takes.
     members: int = 256
-    #: The same where one reads more of what the other makes than of memory: all that would go
+    #: The same where a group reads more from its producer than from memory: all of that would go
     #: through memory. Measure: inverses and gradients of determinants of 4 x 4.
     chained: int = 1024
     #: Inputs and outputs of a kernel together: each address takes registers. Measure: adam_many.
@@ -132,21 +129,21 @@ class Target(Struct):
     single_numbers: int = 480
     #: Statements of a loop in registers, as `members`.
     statements: int = 1024
-    #: How often a loop is taken to run whose length nobody knows; it only has to be many.
+    #: Assumed trip count of a loop of unknown length; it only has to be large.
     guessed_steps: float = 16.0
-    #: Cost, in multiply-adds, of a value that may be computed again for each step of a broadcast
-    #: axis whatever it adds up to. Measure: cross_entropy.
+    #: Cost, in multiply-adds, of a value that may be recomputed for each step of a broadcast axis,
+    #: whatever the total. Measure: cross_entropy.
     recompute: float = 32.0
-    #: A value is combined with a reduction of its own row in one kernel while a row is at most so
-    #: long, or when there are rows enough to keep all processors busy, or when what is computed of
-    #: each element before is `free`. Measure: softmax, few rows.
+    #: A value is combined with a reduction of its own row in one kernel if a row is at most this
+    #: long, or if there are enough rows to keep all processors busy, or if the computation of each
+    #: element before it is `free`. Measure: softmax, few rows.
     waiting_row: int = 1 << 20
     waiting_rows: int = 32
-    #: Groups of more elements are put together with others of their structure only if that takes no
-    #: more memory than one after another. Measure: adam_many.
+    #: Groups of more elements are fused horizontally only if that takes no more memory than running
+    #: them one after another. Measure: adam_many.
     small_group: int = 1 << 20
-    #: So many are put together at least: telling the kernel where they are costs a copy. Measure:
-    #: mlp_narrow.
+    #: At least this many are fused horizontally: passing their addresses to the kernel costs a
+    #: copy. Measure: mlp_narrow.
     fewest_alike: int = 4
 
     #: The most products that an element of a convolution sums where a kernel makes it: more, and a
@@ -155,26 +152,25 @@ class Target(Struct):
     short_convolution: int = 16
     depthwise_convolution: int = 64
 
-    # ---- what is made where it is read ----
+    # ---- inlining ----
 
-    #: What an element may cost, in multiply-adds, to be made again wherever it is read: less than
-    #: reading it does. Measure: stencil, rms_norm_residual.
+    #: Cost, in multiply-adds, of an element that may be recomputed at every use: less than reading
+    #: it. Measure: stencil, rms_norm_residual.
     free: float = 3.0
-    #: What all repetitions of it may cost together, for each time it is needed once. Measure:
-    #: stencil of padded arrays.
+    #: Total cost of all recomputations of an element, for each use. Measure: stencil of padded
+    #: arrays.
     repeated: float = 24.0
-    #: What an element may cost that is made only once, and how many equations may make it: such
-    #: expressions compile slowly. Measure: dropout, uniform.
+    #: Cost of an element that is computed only once, and the number of equations that compute it:
+    #: larger expressions compile slowly. Measure: dropout, uniform.
     once: float = 1024.0
     depth: int = 24
-    #: Operations that are written for it, those again that several places share; and for values of
-    #: more than `launch_bytes`. Measure: the derivative of an associative scan, with the time that
-    #: compiling takes; vectors turned by quaternions.
+    #: Operations emitted for it, counted again for each place that shares them, if the value has
+    #: more than `launch_bytes`. Measure: the derivative of an associative scan, including compile
+    #: time; vectors rotated by quaternions.
     written: int = 96
     written_large: int = 384
-    #: Elements that a fold may take to be made where it is read, and how many elements it may read
-    #: for each that it makes: the distances between few points and many, not sums of rows. Measure:
-    #: nbody.
+    #: Elements that an inlined fold may reduce, and how many elements it may read for each that it
+    #: produces: the distances between few points and many, not sums of rows. Measure: nbody.
     folded_inline: int = 64
     folded_reads: int = 2
     #: Values of few elements may be made everywhere if an element costs at most so much. Measure:
@@ -183,20 +179,20 @@ class Target(Struct):
     cheap: float = 12.0
     #: Arrays side by side that one kernel reads: each is a branch. Measure: concatenate of many.
     side_by_side: int = 64
-    #: Every element of a scatter's result looks at all of so many updates; more are sorted, or
-    #: written in place. Measure: a scatter of few updates.
+    #: With at most this many updates, every element of a scatter's result tests all of them; more
+    #: are sorted, or written in place. Measure: a scatter of few updates.
     updates_looked_at: int = 8
 
-    # ---- forms of their own ----
+    # ---- special forms ----
 
-    #: Sums of integers into so few bytes are kept in shared memory, a copy for each warp where they
-    #: fit, if so many updates meet in each place: they would wait for one another in memory.
+    #: Integer sums into at most this many bytes are kept in shared memory, a copy for each warp if
+    #: they fit, if many updates hit each place: in global memory they would wait for one another.
     #: Measure: a histogram.
     shared_sums: int = 24 << 10
     meeting_updates: int = 64
-    #: Where few elements have many updates, an element's are cut into pieces, a thread each: of so
-    #: many updates on average, at least, and so many pieces, at most.
-    #: Measure: sums of few unsorted segments.
+    #: If few elements have many updates, the updates of each are cut into pieces, a thread each: of
+    #: this many updates on average, at least, and this many pieces, at most. Measure: sums of few
+    #: unsorted segments.
     piece_updates: int = 16
     most_pieces: int = 1024
     #: Updates of a thread that are read together, so that enough bytes are under way.
@@ -217,9 +213,8 @@ class Target(Struct):
     in_place_times: int = 4
     #: The longest rows that a block sorts: one element a thread of the largest block.
     sorted_row: int = 1024
-    #: The most elements that are kept of a longer row, a few in each lane of a warp; and how many a
-    #: thread reads together, for as many of which there is shared memory. Measure: the largest of
-    #: long rows.
+    #: Up to this many largest elements of a row are kept, a few in each lane of a warp; also how
+    #: many a thread reads together, as shared memory allows. Measure: the largest of long rows.
     largest_kept: int = 128
     largest_ahead: int = 8
     #: Threads of a block that scans, and elements that each handles at a time. Measure: cumsum of
@@ -236,7 +231,8 @@ class Target(Struct):
     #: Columns that a block scans side by side: a line of memory of floats. Measure: cumsum of the
     #: columns of a narrow matrix.
     scan_across: int = 32
-    #: Rows and columns shorter than this are not cut for a scan; nor are pieces. Measure: as above.
+    #: Shorter rows and columns are not split for a scan, and pieces are not shorter. Measure: as
+    #: above.
     scan_row: int = 1 << 13
     scan_column: int = 64
 
@@ -255,45 +251,44 @@ class Target(Struct):
     #: With short floats and more features than this a library's product is several times as fast,
     #: since it has tensor cores. Measure: attention in bfloat16.
     swept_short: int = 32
-    #: Then so many bytes of elements are too many to have in memory beside others.
+    #: From this many bytes on, the scores are too large to keep in memory with other arrays.
     swept_scores: int = 1 << 30
 
     # ---- CUDA graphs ----
 
-    #: Kernels of a program from which it is worth recording: fewer are launched in the time in
-    #: which the first of them runs. Measure: first call and later ones of mlp_narrow.
+    #: Kernels of a program from which recording pays: fewer are launched while the first of them
+    #: runs. Measure: first call and later ones of mlp_narrow.
     graph_kernels: int = 10
     #: Launches in a row that are replaced by one: a replay costs about two. Measure: as above.
     graph_run: int = 4
-    #: Graphs of a run of launches, each for the addresses of one call, and addresses that are
-    #: remembered to find those that come again: donation alternates between two or three.
+    #: Graphs kept for a run of launches, each for the addresses of one call, and addresses
+    #: remembered to recognise repeated ones: donation alternates between two or three.
     graphs: int = 8
     graph_memory: int = 64
-    #: Kernels in a graph of the turns of a loop: recording takes a few microseconds each, and what
-    #: is saved grows no further. Measure: a scan of short steps.
+    #: Kernels in a graph of loop iterations: recording takes a few microseconds each, and the
+    #: saving grows no further. Measure: a scan of short steps.
     graph_nodes: int = 256
     #: Turns from which a graph is worth the copies around it. Measure: as above.
     graph_turns: int = 4
-    #: Bytes that a graph of turns may keep for what goes through it: a small part of a GPU's
-    #: memory.
+    #: Bytes that a graph of iterations may keep for the arrays passed through it: a small part of a
+    #: GPU's memory.
     graph_bytes: int = 16 << 20
-    #: Bytes that a turn may move for each of its kernels: a launch takes longer than such kernels.
-    #: Measure: as above, with longer arrays.
+    #: Bytes that an iteration may move per kernel: with more, the kernel takes longer than its
+    #: launch. Measure: as above, with longer arrays.
     graph_kernel_bytes: int = 1 << 20
 
     # ---- libraries ----
 
-    #: Memory that an algorithm of a library may take while it runs: what cuBLAS recommends for
-    #: Hopper. Measure: mlp.
+    #: Workspace of a library's algorithm: cuBLAS's recommendation for Hopper. Measure: mlp.
     library_workspace: int = 32 << 20
-    #: The same of a convolution, which may hold its images in another form: what such images take.
-    #: Measure: a convolution of 64 channels.
+    #: The same for a convolution, which may transform its images: the size of such images. Measure:
+    #: a convolution of 64 channels.
     convolution_workspace: int = 1 << 30
 
     # ---- rewrites ----
 
     #: Arithmetic up to this weight (division is the heaviest) is rounded exactly everywhere, so
-    #: constants may be computed before the program runs: a property of IEEE 754.
+    #: constants may be folded at compile time: a property of IEEE 754.
     exact_weight: float = 4.0
     #: Rows and columns, and steps, of a product that is small, and how many of them are many: a
     #: library would take longer to begin than a kernel to end. Measure: products of 3 x 3.
@@ -303,14 +298,15 @@ class Target(Struct):
     #: Rows and columns of matrices that are factorised and solved entry by entry, in registers of
     #: one thread, where there are `products_many`. Measure: systems of 4 x 4.
     matrix_side: int = 4
-    #: Components of a vector that is taken apart, at most. Measure: nbody.
+    #: Maximum number of components into which a vector is split. Measure: nbody.
     components: int = 4
     #: Arrays of fewer elements are no burden in memory. Measure: nbody of few bodies.
     vectors_from: int = 1 << 12
-    #: Components of a loop's carry that is taken apart, at most: each takes a register or two.
+    #: Maximum number of components into which a loop carry is split: each takes a register or two.
     #: Measure: pendulums as a stacked state.
     carried_components: int = 16
-    #: How far back a vector is taken apart: text grows with it. Measure: nbody, compile time.
+    #: How far back a vector is split into components: text grows with it. Measure: nbody, compile
+    #: time.
     component_depth: int = 48
     #: Parts that an axis is split into at reshapes, at most: each is an axis of kernels, and NumPy
     #: has 64. Measure: layer_norm of groups.
@@ -321,10 +317,10 @@ class Target(Struct):
     #: A source that calls a long function in more places gets it as a function instead of inlined.
     #: Measure: black_scholes, with the time that compiling takes.
     inlined_calls: int = 4
-    #: An expression of more characters gets a name; a choice between longer ones takes several
-    #: lines. For readers of the text.
+    #: A longer expression gets a name; a choice between longer ones takes several lines. For
+    #: readability.
     name_from: int = 48
-    #: Arguments of one type that comments list one by one. For readers of the text.
+    #: Arguments of one type that comments list individually. For readability.
     listed: int = 16
     choice_width: int = 64
 
@@ -347,7 +343,7 @@ class Target(Struct):
 
     @property
     def narrowest(self) -> int:
-        """Columns of four bytes that lie in one piece of memory."""
+        """Columns of four bytes in one cache line."""
         return self.sector_bytes // 4
 
     @property
@@ -361,8 +357,8 @@ TARGET = Target()
 
 
 class Processor(Struct):
-    """What native code knows of a CPU. Plans and texts do not depend on the one at hand, nor on how
-    many threads there are: the same program has the same bits everywhere.
+    """The CPU model of native code. Plans and texts do not depend on the current CPU or its number
+    of threads: the same program gives the same bits everywhere.
     """
 
     #: Elements that a thread takes at a time: 4,096 cost 15 % more, four million the same. Measure:
@@ -371,32 +367,33 @@ class Processor(Struct):
     #: Tasks that keep any number of threads busy to the end: with fewer, axes are cut.
     many_tasks: int = 32
     #: Partial results that a fold along a row keeps side by side: several vector registers, so that
-    #: an addition does not wait for the one before it. And the elements of a row from which on they
-    #: are so many; half of them in shorter ones, where more take longer to merge. Measure:
-    #: full_sum, bf16_sum.
+    #: an addition does not wait for the previous one. Also the row length from which this many are
+    #: used; shorter rows use half, since merging more takes longer. Measure: full_sum, bf16_sum.
     lanes: int = 64
     lanes_from: int = 256
     #: Columns that are folded side by side: their partial results stay in the first cache, and each
     #: row of them fills several lines of memory. Measure: column_sum.
     columns: int = 512
-    #: Columns of which a thread's lines of memory are its own. Measure: cumsum of few columns.
+    #: Columns of a thread that do not share a cache line with another's. Measure: cumsum of few
+    #: columns.
     least_columns: int = 32
-    #: Rows that a running fold goes along at a time: its sums wait for one another, those of
+    #: Rows that a running fold processes at a time: sums of one row wait for one another, those of
     #: several rows do not. Measure: cumsum.
     scanned_rows: int = 4
     #: Elements of a running sum of floats from which on it is a double. Measure: cumsum.
     long_scan: int = 1 << 10
     #: Positions along an axis that are computed together, if values are chosen by position along
-    #: it: each is text of its own for the compiler. Measure: ode.
+    #: it: each adds text for the compiler. Measure: ode.
     together: int = 8
     #: Elements of a row or column that is cut, each piece with a partial result.
     piece: int = 1 << 16
-    #: Rows and columns of a tile whose operands are turned: runs of two lines of memory one way, of
-    #: sixteen the other, where waiting for a line is what takes the time. Measure: transposed_sum.
+    #: Rows and columns of a tile with transposed operands: runs of two cache lines one way, of
+    #: sixteen the other, where waiting for a line takes most of the time. Measure: transposed_sum.
     tile_rows: int = 32
     tile_columns: int = 256
-    #: Loops are split where conditions on the position change, if the longest piece has so many
-    #: turns, and all pieces together so few lines to compile. Measure: life, cloth.
+    #: Loops are split where conditions on the position change, if the longest piece has at least
+    #: this many iterations, and all pieces together at most this many lines to compile. Measure:
+    #: life, cloth.
     split_from: int = 8
     split_lines: int = 2000
     #: Bytes of a result that is stored past the cache, which it would not fit into: a smaller one
@@ -407,18 +404,17 @@ class Processor(Struct):
     #: Bytes of values that are kept from pass to pass over a row; more are computed again.
     #: Measure: softmax.
     row_bytes: int = 1 << 17
-    #: Bytes among which elements are looked up that are in no near cache, turns of a loop before
-    #: which they are asked for, and operations of such a loop at most: it is not vectorised.
-    #: Measure: gather.
+    #: Bytes from which on lookups miss L1 and L2, the prefetch distance in iterations, and the
+    #: largest number of operations in such a loop: it is not vectorised. Measure: gather.
     far_bytes: int = 4 << 20
     ahead: int = 64
     fetched_steps: int = 16
     #: Operations that weigh more (an exponential, not a product) are not done again in a later
     #: pass, if there is room for their results. Measure: softmax.
     worth_keeping: int = 4
-    #: Weight of such operations from which on they and what is read under conditions (padding,
-    #: joined arrays, updates) are kernels of their own: compilers may not vectorise both in one.
-    #: Measure: ctc, ppo.
+    #: Weight of such operations from which on they are separate kernels from conditional reads
+    #: (padding, joined arrays, updates): compilers may not vectorise both in one. Measure: ctc,
+    #: ppo.
     heavy: int = 8
     #: Elements of a row that is long enough for vectors along it, or so short that compilers have
     #: vectors over the rows anyway; rows that fill a vector side by side, and elements of rows that
@@ -427,8 +423,8 @@ class Processor(Struct):
     shortest_row: int = 3
     side_by_side: int = 8
     row_block: int = 1 << 13
-    #: Operations that are done again and again rather than once in a kernel of their own: that
-    #: costs no launch, but their results go through a near cache. Measure: life, cloth, wave.
+    #: Operations that may be recomputed rather than done once in a separate kernel: that costs no
+    #: launch, but their results go through L1 or L2. Measure: life, cloth, wave.
     apart_work: float = float(1 << 18)
     #: The same for operations that take long (`worth_keeping`), in all and for each element.
     #: Measure: Newton's method for a logistic regression, random walks of a few chains.
@@ -439,12 +435,12 @@ class Processor(Struct):
     #: Bytes of a value between steps that is a local array of a routine; larger ones are in the
     #: block of memory that it is given.
     local_bytes: int = 1 << 12
-    #: Bytes of a carry that is copied at the end of a turn: the compiler may keep it in registers.
-    #: Larger ones change places.
+    #: Bytes of a carry that is copied at the end of an iteration: the compiler may keep it in
+    #: registers. Larger carries swap buffers.
     carried_bytes: int = 1 << 10
     #: Operations of a kernel that is inlined in a loop.
     inlined: int = 1 << 10
-    #: Multiply-adds of a product that is a loop of its own where BLAS does not take it: more are
+    #: Multiply-adds of a product that is an inlined loop where BLAS is not called: larger ones are
     #: faster in NumPy. Measure: kalman.
     product: int = 1 << 18
     #: The same for a product in a loop, which would not be native code otherwise.
@@ -470,9 +466,9 @@ class Processor(Struct):
     #: depends on the CPU, which plans do not know: copies have room for these.
     panel_columns: int = 32
     panel_group: int = 4
-    #: Elements of Fourier transforms that are computed side by side, on the stack; of longer rows
-    #: those of their rows and columns. And bytes of a row between these, on the stack too.
-    #: Measure: fft, rfft.
+    #: Elements of Fourier transforms that are computed side by side, on the stack; for longer rows
+    #: those of their rows and columns. And bytes of a row between these, on the stack too. Measure:
+    #: fft, rfft.
     transformed: int = 1 << 10
     transformed_bytes: int = 1 << 17
     #: The prime factors of lengths that have functions (49_transforms.cuh), and sequences of a
@@ -488,15 +484,14 @@ class Processor(Struct):
     #: Rows of a triangular matrix up to which loops solve any number of systems with it. Measure:
     #: the distances of 5,000 points to 6 centres by their covariances.
     substituted: int = 16
-    #: Rows of a matrix for which LAPACK is called by native code, on one thread: for more of them,
-    #: its own threads save more than calls of Python's cost. Measure: newton_sqrtm (bench).
+    #: Rows of a matrix up to which native code calls LAPACK itself, on one thread: for larger ones
+    #: LAPACK's own threads save more than calls from Python cost. Measure: newton_sqrtm (bench).
     library_rows: int = 256
-    #: Rows of a matrix on which LAPACK works beside others, in memory of the thread's stack.
+    #: Rows of a matrix of a stack up to which LAPACK works in memory of the thread's stack.
     #: Measure: eigh.
     stacked_rows: int = 64
-    #: Bytes of the features that are computed side by side in sums over windows, and what they
-    #: take, in units of an optimum: a few vectors of AVX-512 keep its multipliers busy. Measure:
-    #: convolution.
+    #: Bytes of the features that are computed side by side in sums over windows, and their relative
+    #: cost: a few vectors of AVX-512 keep its multipliers busy. Measure: convolution.
     panel_bytes: dict[int, float] = {192: 3.0, 128: 2.0, 64: 1.2, 32: 1.1, 16: 1.0}
     #: Bytes of such a panel of the right operand, which is read again and again: a part of the
     #: first cache.
@@ -508,38 +503,38 @@ class Processor(Struct):
     #: Bytes that a task sees of the left operand, and those of its sums: a part of the second
     #: cache, and of a thread's stack.
     window_bytes: int = 1 << 17
-    #: Parts of windows on an operand with zeros between its elements, each a text of its own: those
-    #: of a stride of 2 along two axes. More multiply the zeros.
+    #: Separate texts for parts of windows on an operand with zeros between its elements: those of a
+    #: stride of 2 along two axes. With more, the zeros are multiplied.
     window_parts: int = 4
     #: Multiply-adds from which on sums over windows are no part of the kernels around them, where
     #: they are computed one by one.
     windows: int = 1 << 12
-    #: Elements of windows that NumPy lays out at once for a product: a part of the second cache,
-    #: from which it is twice as fast; more for so many windows, with fewer BLAS has little to do
-    #: with each; and the most (16 MB of float32). Measure: convolution with GPUARRAY_NATIVE=off.
+    #: Elements of windows that NumPy materialises at a time for a product: a part of L2, from which
+    #: it is twice as fast; the least number of windows, with fewer of which BLAS has little to do;
+    #: and the maximum (16 MB of float32). Measure: convolution with GPUARRAY_NATIVE=off.
     windows_near: int = 1 << 17
     windows_together: int = 256
     windows_laid: int = 1 << 22
-    #: Multiply-adds of a piece of long sums, which has sums of its own.
+    #: Multiply-adds of a piece of long sums, which has partial sums of its own.
     window_piece: int = 1 << 22
-    #: Tasks of many updates that are merged by themselves, more of which take longer to merge; and
-    #: parts of a task, whose single updates take turns (of rows a task has one part, which stays in
-    #: the near cache). Measure: segment_max, segment_rows.
+    #: Tasks into which many updates are split, merged at the end: more take longer to merge. And
+    #: parts of a task, whose scalar updates alternate (for rows a task has one part, which stays in
+    #: L1 or L2). Measure: segment_max, segment_rows.
     update_tasks: int = 8
     update_turns: int = 2
     #: Operations behind the places and values of single updates from which on a block of both is
     #: computed in vectors before. Measure: histogram of two values.
     placed_steps: int = 8
-    #: Bytes of a row of updates that is a piece for a task of its own: two lines of the cache, as
-    #: they are fetched. Measure: segment_rows.
+    #: Bytes of a row of updates that is a separate task: two cache lines, as they are fetched.
+    #: Measure: segment_rows.
     updated_bytes: int = 128
-    #: Elements of a row that is sorted by counting for each how many come before it: it is
-    #: compared with many at a time. Longer ones are sorted by their digits. Measure: argsort_rows.
+    #: Rows up to this length are sorted by counting, for each element, how many come before it: it
+    #: is compared with many at a time. Longer ones are radix-sorted. Measure: argsort_rows.
     ranked_row: int = 96
-    #: Elements of a row that is a task, sorted in the second cache; threads share longer ones.
+    #: Elements of a row that is one task, sorted in L2; threads share longer ones.
     sorted_row: int = 1 << 12
-    #: Values alone that are sorted outside of loops too: for more, NumPy's vector instructions save
-    #: more than its call costs. Measure: python -m bench host.
+    #: Values without payload that are sorted natively outside loops too: for more, NumPy's vector
+    #: instructions save more than its call costs. Measure: python -m bench host.
     sorted_alone: int = 1024
     #: Bits of a key by which long rows are sorted at a time. Measure: argsort.
     digit_bits: int = 11
@@ -552,33 +547,32 @@ class Processor(Struct):
     #: Elements of a block for which a loop makes all its turns before the next: its carries are
     #: then in the first cache. Measure: mandelbrot.
     block: int = 512
-    #: Elements of a block that goes through several kernels before the next: what one makes is in
-    #: the second cache when the next reads it. Measure: map_coordinates.
+    #: Elements of a block that goes through several kernels before the next block: each kernel
+    #: finds its input in L2. Measure: map_coordinates.
     chained: int = 1 << 12
-    #: Bytes of such blocks on the stack of a thread, in the second cache, of values that nothing
-    #: else reads.
+    #: Bytes of such blocks, on the stack of a thread and in L2, for values that nothing else reads.
     chain_bytes: int = 1 << 18
-    #: Products of a batch from which on each goes through the steps that are made of it before the
-    #: next: of fewer, threads would wait for the last. Measure: attention.
+    #: Products of a batch from which on each goes through its following steps before the next
+    #: product: with fewer, threads would wait for the last. Measure: attention.
     chained_batches: int = 8
     #: Operations on a block after which a loop looks for signals.
     patience: int = 1 << 26
-    #: Calls after which a program that takes so few seconds each is left to NumPy: what native code
-    #: could save is less than the rest of a call takes. Measure: python -m bench host.
+    #: Calls after which a program with such short calls is left to NumPy: native code could save
+    #: less than the rest of a call takes. Measure: python -m bench host.
     trial_calls: int = 64
     trial_seconds: float = 5e-6
     #: Operations of a call that keeps Python's lock: to take it back from another thread costs
     #: about as much. Measure: python -m bench host.
     brief: int = 1 << 14
-    #: Kernels in a routine, and in what is compiled together: the compiler ends within a second or
-    #: two, and a program has few units.
+    #: Kernels in a routine, and in a compilation unit: compiling ends within a second or two, and a
+    #: program has few units.
     routine: int = 64
     unit: int = 32
-    #: Kernels of one routine at the top of a program. Measure: python -m bench host.
+    #: Kernels of one routine at the top level of a program. Measure: python -m bench host.
     stretch: int = 16
     #: Turns of a loop that compilers may write out one after another, early.
     unrolled: int = 32
-    #: Libraries that a process has loaded at a time. Each is five maps of memory, of which Linux
+    #: Libraries that a process has loaded at a time. Each takes five memory maps, of which Linux
     #: gives a process 65,530, and 20 kB of memory.
     units: int = 4096
     #: Programs in succession that a compiler may fail to compile before no more are tried: each

@@ -3,8 +3,8 @@
 Floor 1. In: a function, and the parts of its work. Out: all parts done, the caller among those who
 did them. Parts should be long calls that release Python's lock, as NumPy's are on many elements.
 
-The setting `num_threads` counts for this pool and, where threadpoolctl is installed, for the
-libraries of matrix products, which have threads of their own.
+The setting `num_threads` applies to this pool and, if threadpoolctl is installed, to BLAS
+libraries, which have their own threads.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _SharedIterator:
 
 
 def _taken(order: list) -> None:
-    """Do what is ordered, (work, parts), and leave the order empty."""
+    """Do the ordered parts of a work, and empty the order."""
     work, parts = order.pop()
     work(parts)
 
@@ -106,7 +106,7 @@ def share(work: Callable[[Iterable], Any], parts: Sequence, most: int | None = N
             if future.cancel():
                 order.clear()
             else:
-                future.result()  # wait, and raise what a thread raised
+                future.result()  # wait, and raise a thread's error
 
 
 def each(function: Callable[[slice], Any], size: int, step: int) -> None:
@@ -136,7 +136,7 @@ def blas_is_limited() -> bool:
 
 
 def limit_blas(count: int) -> None:
-    """Have BLAS use `count` threads, if it can be told; 0 is the number it chooses itself."""
+    """Limit BLAS to `count` threads, if that is possible; 0 is its own default."""
     global _limits
     if not blas_is_limited():
         return

@@ -33,11 +33,11 @@ from gpuarray.core.value import Array
 class Trace:
     """An interpreter of primitives, by `process` alone; `parent` is the trace around it.
 
-    Libraries name what a Trace of theirs does `process_primitive`.
+    The name of `process_primitive` in libraries' own Traces.
     """
 
     parent: Trace | None = None
-    #: What names of scopes call the transformation; '' for none.
+    #: The transformation's name in scopes; '' for none.
     transform = ""
     #: False once the function it interpreted has ended: its tracers have leaked.
     alive = True
@@ -64,8 +64,8 @@ class Trace:
         return self.parent is not None and self.parent.has_adopted(constant)
 
     def array_of(self, x: Any, aval: ShapedArray | None = None) -> Any:
-        """Return a Python or NumPy value as an Array that nobody else writes to; the base trace
-        knows how.
+        """Return a Python or NumPy value as an Array that cannot be modified by others; the base
+        trace knows how.
 
         `aval` overrides the one that the settings would give it.
         """
@@ -144,7 +144,7 @@ class current:
     """Context manager that makes `trace` the innermost one.
 
     An interrupt (Ctrl-C) can come before `__exit__` has run. Functions that open a trace therefore
-    restore the outer one again in a `finally` of their own.
+    restore the outer one in their own `finally`.
     """
 
     __slots__ = ("_outer", "_trace")
@@ -191,7 +191,7 @@ class Tracer(Array):
     #: How it varies along the axes of a shard_map, by its type.
     mat = property(lambda self: self.aval.mat)
 
-    # A value without data of its own, and of one trace: a copy of it is itself.
+    # A value without its own data, and of one trace: a copy of it is itself.
     def __copy__(self):
         return self
 
@@ -283,7 +283,7 @@ Tracer._aval = Tracer.aval
 
 
 def _number(self, function: str) -> NoReturn:
-    """What `int(x)` and the like say of a traced value."""
+    """The error of `int(x)` and the like for a traced value."""
     if self.aval.size != 1 or self.aval.shape:
         raise TypeError(
             "Only scalar arrays can be converted to Python scalars, got "

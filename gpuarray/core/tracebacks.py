@@ -94,7 +94,8 @@ def _shorten(error: BaseException) -> bool:
         seen.add(id(one))
         context = one.__context__
         if context is not None and context.__traceback__ is not None:
-            # What the library caught and replaced was not handled by the user's program.
+            # An exception that the library caught and replaced was not handled by the user's
+            # program.
             if _hidden(context.__traceback__.tb_frame):
                 one.__suppress_context__ = True
         todo += [one.__cause__, None if one.__suppress_context__ else context]
@@ -145,7 +146,7 @@ def _in_ipython() -> bool:
     return get is not None and get() is not None
 
 
-# ---- errors that nobody catches ----
+# ---- uncaught errors ----
 
 
 def install() -> None:

@@ -1,4 +1,4 @@
-"""Values of users' on which what is traced depends: functions are traced once for each of them.
+"""Users' values on which traces depend: functions are traced once for each of them.
 
 Floor 1. In: values that can be compared and hashed. Out: context managers; the value is part of the
 keys under which traces and compiled programs are kept.

@@ -59,8 +59,8 @@ def _reflected(name: str):
     return _named(method, f"r{name}")
 
 
-#: By the name of an operator of ours: its symbol, and what Python asks the other operand for when
-#: ours gives up.
+#: By the name of an operator: its symbol, and the method that Python tries on the other operand
+#: afterwards.
 _OPERATORS = {
     "add": ("+", "__radd__"),
     "subtract": ("-", "__rsub__"),
@@ -170,7 +170,9 @@ _REFLECTED = {
 
 
 class _Lookups(threading.local):
-    """Per thread: the instruction that last made NumPy look up `__array_ufunc__`, and how often."""
+    """Per thread: the instruction that last made NumPy look up `__array_ufunc__`, and how many
+    times.
+    """
 
     frame: int = 0
     instruction: int = -1
@@ -244,7 +246,7 @@ class Array:
 
     @property
     def __numpy_dtype__(self) -> np.dtype:
-        # NumPy asks for it where an array is given for a dtype; without it, for `dtype`.
+        # NumPy looks it up if an array is given for a dtype; if it is missing, it looks up `dtype`.
         warnings.warn(
             "Implicit conversion of an array to a dtype is deprecated; rather than dtype=arr use "
             "dtype=arr.dtype. In the future this will result in an error.",
@@ -322,7 +324,7 @@ class Array:
                 "Array.__contains__: search array must be one-dimensional, got shape (). Compare "
                 "with == instead."
             )
-        # NumPy would broadcast here and answer a question that nobody asked.
+        # NumPy would broadcast here and answer a different question.
         if getattr(item, "shape", ()):
             raise ValueError(
                 f"Array.__contains__: query value must be a scalar, got query.shape={item.shape}. "
@@ -407,7 +409,7 @@ class Array:
             )
         return surface.device_put(self, device)
 
-    # ---- what an array on a device knows and a traced one does not: ArrayImpl answers ----
+    # ---- methods of arrays on devices, which traced ones do not have: see ArrayImpl ----
     item, addressable_data = _placed("item"), _placed("addressable_data")
     copy_to_host_async = _placed("copy_to_host_async")
     addressable_shards = property(_placed("addressable_shards"))

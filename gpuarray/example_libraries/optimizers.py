@@ -48,7 +48,7 @@ Schedule = Callable[[Any], Any]
 
 
 class OptimizerState(NamedTuple):
-    """The states of all arrays of a tree, as flat lists, and what they are made of."""
+    """The states of all arrays of a tree, as flat lists, with their structures."""
 
     packed_state: Any
     tree_def: Any
@@ -89,7 +89,7 @@ def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
 
         def packed(states: list, spec: Any, expected: Any = None) -> OptimizerState:
             # The state of one array may itself be a tree: each is kept flat, with its structure
-            # beside.
+            # separate.
             flat = [tree.tree_flatten(s) for s in states]
             specs = tuple(s for _, s in flat)
             for before, after in zip(specs if expected is None else expected, specs, strict=True):
@@ -283,7 +283,7 @@ def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) 
     def step(i: Any, g: Any, x: Any, mean: Any, square: Any) -> tuple:
         mean = (1 - b1) * g + b1 * mean
         square = (1 - b2) * gnp.square(g) + b2 * square
-        # The means began at zero: what is known of them is this part.
+        # The averages start at zero: divide by the total weight to remove the bias.
         unbiased = mean / (1 - gnp.asarray(b1, mean.dtype) ** (i + 1))
         spread = square / (1 - gnp.asarray(b2, mean.dtype) ** (i + 1))
         return x - size(i) * unbiased / (gnp.sqrt(spread) + eps), mean, square
@@ -334,7 +334,7 @@ def sm3(step_size: Any, momentum: float = 0.9) -> Any:
     def update(i: Any, g: Any, state: tuple) -> tuple:
         x, mean, sums, shape = state
         g = gnp.reshape(g, x.shape)
-        # What is known of an element: the smallest of the sums it is part of.
+        # The bound of an element: the smallest of the sums it is part of.
         known = [
             s[tuple(slice(None) if axis == k else None for k in range(x.ndim))]
             for axis, s in enumerate(sums)
@@ -390,7 +390,8 @@ def inverse_time_decay(
 def polynomial_decay(
     step_size: Any, decay_steps: Any, final_step_size: Any, power: float = 1.0
 ) -> Schedule:
-    """Steps that go to `final_step_size` within `decay_steps`, as a power of what is left.
+    """Step sizes that go to `final_step_size` within `decay_steps`, as a power of the remaining
+    fraction.
 
     >>> from gpuarray.example_libraries import optimizers
     >>> float(optimizers.polynomial_decay(1.0, 10, 0.0)(5))
@@ -398,7 +399,7 @@ def polynomial_decay(
     """
 
     def schedule(i: Any) -> Any:
-        # Behind the last step nothing is left, whatever the power.
+        # After the last step the fraction stays 0, whatever the power.
         left = (1 - gnp.minimum(i, decay_steps) / decay_steps) ** power
         return left * (step_size - final_step_size) + final_step_size
 
@@ -468,7 +469,7 @@ def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
 
 
 class JoinPoint:
-    """Marks where the tree of parameters ends and the state of one of them begins."""
+    """Marks where the parameter tree ends and a parameter's state begins."""
 
     def __init__(self, subtree: Any):
         self.subtree = subtree

@@ -37,7 +37,7 @@ _GLOROT, _NORMAL, _SMALL = glorot_normal(), normal(), normal(1e-6)
 
 def _shape_after(fun: Callable[..., Any], shape: Sequence[int], *others: Any) -> tuple[int, ...]:
     """The shape of fun(inputs, *arrays of the other shapes); -1 stays where it was."""
-    # A batch of one stands for any: layers keep that axis as it is.
+    # A batch of one represents any: layers do not change that axis.
     known = [1 if n == -1 else n for n in shape]
     structs = [ShapeDtypeStruct(tuple(s), gnp.float32) for s in (known, *others)]
     found = list(eval_shape(fun, *structs).shape)
@@ -442,7 +442,7 @@ def serial(*layers: Layer) -> Layer:
 
 
 def parallel(*layers: Layer) -> Layer:
-    """Layers side by side, each with an input of its own.
+    """Independent layers side by side, each with its own input.
 
     >>> import gpuarray as ga
     >>> from gpuarray.example_libraries import stax

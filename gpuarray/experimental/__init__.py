@@ -1,4 +1,4 @@
-"""What JAX keeps under `jax.experimental`, by the same names.
+"""The contents of `jax.experimental`, under the same names.
 
 Floor 6. In: other public modules. Out: their names.
 """

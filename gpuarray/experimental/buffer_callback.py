@@ -25,7 +25,7 @@ __all__ = ["Buffer", "ExecutionContext", "ExecutionStage", "buffer_callback"]
 class Buffer:
     """Memory of an array while a callback runs: `numpy.asarray(buffer)` is a view of it.
 
-    `writeable` says whether it is one of a result.
+    `writeable` is true for the buffer of a result.
     """
 
     __slots__ = ("_memory",)
@@ -68,7 +68,7 @@ class Buffer:
 
 
 class ExecutionStage(enum.Enum):
-    """What a callback is called for: here always EXECUTE."""
+    """The reason for calling a callback: here always EXECUTE."""
 
     INSTANTIATE = 0
     PREPARE = 1
@@ -77,7 +77,7 @@ class ExecutionStage(enum.Enum):
 
 
 class ExecutionContext(Struct):
-    """What a callback is told of the program around it."""
+    """The information that a callback receives about the program."""
 
     stage: ExecutionStage = ExecutionStage.EXECUTE
 

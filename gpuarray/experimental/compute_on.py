@@ -1,7 +1,7 @@
 """Where parts of a program are said to run: `compute_on`.
 
-Floor 6. In: "device", "device_host" and their kin. Out: named scopes. All of a program runs on its
-device here, so that programs written for others run; `explain` shows what they say.
+Floor 6. In: "device", "device_host" and similar names. Out: named scopes. Here a whole program runs
+on its device, so such programs run unchanged; `explain` shows the scopes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["compute_on", "compute_on2"]
 
 
 def compute_on(compute_type: str) -> named_scope:
-    """Say where what is recorded in a block is to run; it runs on the device of its arrays.
+    """Mark where the operations in a block should run; they run on the device of their arrays.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental.compute_on import compute_on

@@ -1,7 +1,7 @@
-"""`custom_partitioning`: a function with its own rule for arguments that lie over devices.
+"""`custom_partitioning`: a function with a custom rule for sharded arguments.
 
-Floor 6. In: a function, and what its axes have in common or what each device computes. Out: the
-function; in `jit` over several devices each runs the rule's function on its pieces.
+Floor 6. In: a function, and either the correspondence of its axes or each device's computation.
+Out: the function; in `jit` over several devices each runs the rule's function on its pieces.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = ["BATCHING", "ArrayMapping", "CompoundFactor", "SdyShardingRule", "cus
 
 
 class custom_partitioning:
-    """A function with its own rule for arguments that lie over devices.
+    """A function with a custom rule for sharded arguments.
 
-    In `jit`, the function is traced for whole arguments; `def_partition` says what each device
-    computes of its pieces. Outside of `jit` the function is called as it is.
+    In `jit`, the function is traced for whole arguments; `def_partition` defines what each device
+    computes from its pieces. Outside `jit` the function is called unchanged.
 
     Parameters
     ----------
@@ -87,24 +87,23 @@ class custom_partitioning:
         permutation_factors: Sequence[str] = (),
         **factor_sizes: int,
     ) -> None:
-        """Give the rule for arguments that lie over devices.
+        """Set the rule for sharded arguments.
 
         Parameters
         ----------
         partition : (mesh, arg_shapes, result_shape) -> (mesh, lower, result_shardings, shardings)
-            What each device runs. Shapes are `ShapeDtypeStruct`s of the whole, with the shardings
-            that were found; the function may return others, and arguments are moved to them.
-            `lower` is a function of pieces; collectives in it name axes of the mesh.
+            The program of each device. Shapes are `ShapeDtypeStruct`s of the whole, with the
+            shardings that were found; the function may return others, and arguments are resharded
+            to them. `lower` is a function of pieces; collectives in it name axes of the mesh.
         infer_sharding_from_operands : (mesh, arg_shapes, result_shape) -> shardings of the results
-            How results lie, where there is no `sharding_rule`. By default every device has them
-            whole.
+            The sharding of results, if there is no `sharding_rule`. By default they are replicated.
         propagate_user_sharding :
-            Taken for compatibility: what readers want is found by the rule.
+            Accepted for compatibility: the rule determines the shardings that readers prefer.
         decode_shardings :
             Taken for compatibility: shardings are always NamedSharding.
         sharding_rule :
-            What axes have in common, such as "i k, k j -> i j": axes of one name are cut alike;
-            `(i j)` is an axis of two factors, `...` any leading axes. Or an `SdyShardingRule`, or a
+            How axes correspond, such as "i k, k j -> i j": axes of one name are sharded alike; `(i
+            j)` is an axis of two factors, `...` any leading axes. Or an `SdyShardingRule`, or a
             function (mesh, arg_shapes, result_shape) that returns either.
         reduction_factors :
             Factors that no result has: where they are cut, `lower` adds up the shares.
@@ -146,12 +145,12 @@ class custom_partitioning:
                 f"custom_partitioning function {self._name} has no rule: give one by def_partition"
             )
         args = self._positional(args, kwargs)
-        # Static arguments are told apart by position; negative numbers count from the end.
+        # Static arguments are identified by position; negative numbers count from the end.
         fixed = frozenset(n % len(args) for n in self.static_argnums)
         static = tuple(args[n] for n in sorted(fixed))
         dynamic = tuple(x for i, x in enumerate(args) if i not in fixed)
         leaves, in_spec = tree.flatten(dynamic)
-        # Outside of a program there is nothing to partition.
+        # Outside a program there is nothing to partition.
         if traces.is_base() and not any(isinstance(x, traces.Tracer) for x in leaves):
             return self.fun(*args)
 
@@ -162,7 +161,7 @@ class custom_partitioning:
             return tree.flatten(self.fun(*whole))
 
         info = TracedFunction(self.fun, "custom_partitioning")
-        # Traced for whole arguments: this is what the call means, and what runs on one device.
+        # Traced for whole arguments: this defines the call, and runs on one device.
         graph, out_spec = stage_aux(flat, [aval_of(x) for x in leaves], info)
         if any(isinstance(c, traces.Tracer) for c in graph.consts):
             raise errors.UnexpectedTracerError(
@@ -188,7 +187,7 @@ class custom_partitioning:
 
 
 class _Rule(NamedTuple):
-    """What `def_partition` was given."""
+    """The arguments of `def_partition`."""
 
     partition: Callable
     infer_sharding_from_operands: Callable | None
@@ -199,7 +198,7 @@ class _Rule(NamedTuple):
 
 
 class _Bound(NamedTuple):
-    """A rule, and how the call at hand is structured."""
+    """A rule with the structure of the current call."""
 
     rule: _Rule
     in_spec: Any
@@ -218,8 +217,8 @@ class _Bound(NamedTuple):
         avals, outs = [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars]
         by_device = functools.partial(self._by_device, avals, outs)
         factors = results = None
-        # A rule of factors says all: how readers cut results too. Without one, only how operands
-        # lie is looked at.
+        # A rule of factors also determines how readers shard results. Without one, only shardings
+        # of operands are used.
         if self.rule.sharding_rule is not None:
             factors = functools.partial(self._factors, avals, outs)
         elif self.rule.infer_sharding_from_operands is not None:
@@ -261,7 +260,7 @@ class _Bound(NamedTuple):
         return _shardings(found, self.out_spec, "infer_sharding_from_operands", mesh)
 
     def _by_device(self, avals, outs, mesh: Any, in_shardings, out_shardings) -> ByDevice:
-        """Return the Graph of one device, and the layouts for it, as `partition` says."""
+        """Return the Graph of one device, and its shardings, as `partition` determines."""
         shapes = self._shapes(avals, outs, in_shardings, out_shardings)
         found = self.rule.partition(*self.static, mesh, *shapes)
         if not isinstance(found, tuple) or len(found) != 4:
@@ -276,7 +275,7 @@ class _Bound(NamedTuple):
         in_specs, out_specs = ([s.spec for s in some] for some in (ins, outs_laid))
         for aval, sharding in (*zip(avals, ins, strict=True), *zip(outs, outs_laid, strict=True)):
             sharding.shard_shape(aval.shape)  # raises where it does not fit
-        # What a device computes is traced for its pieces, within a shard_map over all axes.
+        # The device's function is traced for its pieces, within a shard_map over all axes.
         pieces = [
             piece_aval(a, s, mesh, names, False) for a, s in zip(avals, in_specs, strict=True)
         ]
@@ -289,7 +288,7 @@ class _Bound(NamedTuple):
         wanted = [
             piece_aval(a, s, mesh, names, False) for a, s in zip(outs, out_specs, strict=True)
         ]
-        # The pieces that come out have to be those of the results, as they are said to lie.
+        # The resulting pieces must match those of the declared shardings.
         types = [[(a.shape, a.dtype) for a in some] for some in (body.out_avals, wanted)]
         if types[0] != types[1]:
             got, need = ([a.str_short() for a in some] for some in (body.out_avals, wanted))

@@ -1,8 +1,8 @@
 """Operations and types of a user's own, made of arrays: `HiPrimitive`, `VJPHiPrimitive`, `HiType`.
 
-Floor 6. In: classes that say what an operation does in terms of arrays. Out: operations that all
-transformations know. Values of types that are made of arrays are Python objects here: operations on
-them run at once, and inside of a transformation where the type is not mutable.
+Floor 6. In: classes that define operations in terms of arrays. Out: operations that all
+transformations know. Values of such types are Python objects here: operations on them run
+immediately, and inside a transformation if the type is not mutable.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _types: dict[type, Callable[[Any], Any]] = {}
 
 
 class HiType:
-    """Base of types whose values are made of arrays; a subclass says of which.
+    """Base class of types whose values consist of arrays.
 
     `lo_ty()` gives their avals, `lower_val(value)` the arrays, `raise_val(*arrays)` the value.
     """
@@ -75,14 +75,14 @@ class HiType:
 
 
 class MutableHiType(HiType):
-    """Base of types whose values change; operations on them run at once."""
+    """Base of types whose values change; operations on them run immediately."""
 
     __slots__ = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class AvalQDD:
-    """A type, and what is known of a value of it at one place of a program."""
+    """A type, with the state of a value of it at one place of a program."""
 
     aval: Any
     qdd: Any
@@ -91,7 +91,7 @@ class AvalQDD:
 
 @dataclasses.dataclass(frozen=True)
 class AvalMutableQDD:
-    """A type, and what is known of a value of it, which operations change."""
+    """A type, with the mutable state of a value of it."""
 
     aval: Any
     mutable_qdd: Any
@@ -112,7 +112,7 @@ class aval_method:
 
 
 class _EffectTypes:
-    """Classes of effects; an effect is among them if it is of one of the classes."""
+    """A set of effect classes; it contains the instances of those classes."""
 
     def __init__(self):
         self._kinds: set[type[Effect]] = set()
@@ -127,7 +127,7 @@ class _EffectTypes:
         return iter(self._kinds)
 
 
-#: Effects that the bodies of loops and branches may have: here those of any operation may.
+#: Effects that the bodies of loops and branches may have: here any.
 control_flow_allowed_effects = _EffectTypes()
 
 
@@ -170,7 +170,7 @@ class HiPrimitive(Primitive):
         self.multiple_results = multiple
         self.def_abstract_eval(lambda *avals, **params: self.abstract_eval(*avals, **params)[0])
         mlir.register_lowering(self, mlir.lower_fun(self.to_lojax, multiple))
-        # Only where the subclass has rules of its own; else those of `to_lojax` hold.
+        # Only if the subclass defines its own rules; otherwise those of `to_lojax` apply.
         kind: Any = type(self)
         if hasattr(kind, "jvp"):
             ad.primitive_jvps[self] = kind.jvp.__get__(self)
@@ -181,7 +181,7 @@ class HiPrimitive(Primitive):
             ad.primitive_transposes[self] = kind.transpose.__get__(self)
 
     def _batch(self, axis: Any, args: tuple, dims: tuple, **params: Any) -> tuple[Any, Any]:
-        """The batching rule of what the operation is made of."""
+        """The batching rule of the operations in `to_lojax`."""
         one = lambda *values: self.to_lojax(*values, **params)
         out = vmap(one, dims, axis_name=axis.name, axis_size=axis.size)(*args)
         return out, [0] * len(out) if self.multiple_results else 0
@@ -199,15 +199,15 @@ class HiPrimitive(Primitive):
         types = [found for x in args if (found := _type_of(x)) is not None]
         if not types and not self._makes_high(args, params):
             return super().bind(*args, **params)
-        # A mutable value would keep what is traced beyond the trace.
+        # A mutable value would keep tracers alive after the trace.
         if not traces.is_base() and any(isinstance(t, MutableHiType) for t in types):
             raise TypeError(
                 f"{self.name} on a mutable value of {types[0]} inside of a transformation: values "
                 "of such types are Python objects here. Take the arrays out of it before, and put "
                 "them back after."
             )
-        # Values of registered types are Python objects: the operation runs on them now, and what it
-        # does to their arrays is traced as usual.
+        # Values of registered types are Python objects: the operation runs on them now, and the
+        # operations on their arrays are traced as usual.
         run = self.to_lojax if self.impl is None else self.impl
         return run(*args, **params)
 
@@ -218,7 +218,7 @@ class HiPrimitive(Primitive):
 
 
 class VJPHiPrimitive:
-    """An operation on pytrees of arrays with a derivative of its own, as an object to call.
+    """An operation on pytrees of arrays with a custom derivative, as a callable object.
 
     A subclass's `__init__` sets `in_avals`, `out_aval` and `params`, and calls this one. It defines
     `expand(*args)`, the result in terms of other operations; for derivatives `vjp_fwd(nonzero,
@@ -250,7 +250,7 @@ class VJPHiPrimitive:
                 raise AttributeError(f"subclass __init__ should set `self.{name}`")
         self.__dict__.update(self.params)
         self._avals, self._tree = tree.tree_flatten(self.in_avals)
-        # The class is a function with a rule of its own, written as methods.
+        # The class is a function with a custom rule, written as methods.
         derived = custom_vjp(lambda *args: self.expand(*args))
         nonzero = tree.tree_map(lambda _: True, self.in_avals)
         derived.defvjp(
@@ -264,8 +264,8 @@ class VJPHiPrimitive:
         raise _must_override(self, "expand")
 
     def vjp_fwd(self, nzs_in: Any, /, *args: Any) -> tuple[Any, Any]:
-        """The result and the residuals; `nzs_in` says of each operand whether its derivative is
-        wanted, here True of all.
+        """The result and the residuals; `nzs_in` tells for each operand whether its derivative is
+        wanted, here True for all.
         """
         raise _must_override(self, "vjp_fwd")
 

@@ -1,11 +1,11 @@
 """Taylor mode: a function of truncated Taylor series, `jet`.
 
 Floor 6. In: a function, and for each argument its value and its higher terms. Out: those of the
-result. Operations need no rule of their own for this: from y = f(x) follows y' = J(x) x', which is
-the operation's rule of forward mode, and the rule is itself run on series. A series is a list that
-grows as its terms are asked for, so a rule may use the very result that it is the rule of: term k
-of y needs terms of y' up to k - 1, and these only terms of y before k. Terms of products are sums
-of products. Users may give an operation a rule all the same, by `def_deriv` and what is beside it.
+result. Operations need no special rule for this: y = f(x) gives y' = J(x) x', the operation's
+forward-mode rule, and the rule itself is run on series. A series is a list that grows as its terms
+are requested, so a rule may use the very result that it defines: term k of y needs terms of y' up
+to k - 1, and these only terms of y before k. Terms of products are sums of products. Users may
+still give an operation its own rule, by `def_deriv` and the functions next to it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Series:
         self.make = make
 
     def __getitem__(self, k: int) -> Any:
-        # In order: a term may ask for earlier ones of this very series.
+        # In order: a term may need earlier ones of the same series.
         while len(self.terms) <= k:
             self.terms.append(self.make(len(self.terms)))
         return self.terms[k]
@@ -124,7 +124,7 @@ class JetTrace(traces.Trace):
         own = [self.is_own(x) for x in args]
         if not any(own):
             return self.bind(prim, args, params)
-        # A call is what its Graph does: the rules of operations are enough.
+        # A call is equivalent to its Graph: the rules of operations are enough.
         if prim in jet_rules:
             return self.by_given_rule(jet_rules[prim], prim, args, params)
         if prim in _CALLS:
@@ -137,7 +137,7 @@ class JetTrace(traces.Trace):
             return self.bind(prim, [self.series_of(x)[0] for x in args], params)
         key = (prim, tuple(map(_name, args)), params_key(params))
         if key not in self.known:
-            # The operands are kept, so that no other gets the name of one.
+            # Keep the operands alive, so that no other object gets the id of one.
             self.known[key] = (self.apply(prim, args, params), args)
         return self.known[key][0]
 
@@ -230,7 +230,7 @@ class JetTrace(traces.Trace):
         return JetTracer(self, _Series(self.filled(_Series(s[0], lambda _: term(0)), 1), term))
 
     def by_rule(self, prim: Primitive, args: tuple, params: dict, first: Any) -> Any:
-        """y, with y' from the rule of forward mode; it is run when a term is asked for."""
+        """y, with y' from the forward-mode rule, which runs when a term is needed."""
         slopes: list = []
 
         def slope(i: int) -> _Series | None:
@@ -262,7 +262,7 @@ class JetTrace(traces.Trace):
         ]
 
     def by_given_rule(self, rule: Rule, prim: Primitive, args: tuple, params: dict) -> Any:
-        """What a rule of a user's gives, which takes and returns lists of terms."""
+        """Return the result of a user's rule, which takes and returns lists of terms."""
         series = [self.series_of(x) for x in args]
 
         @functools.cache
@@ -271,7 +271,7 @@ class JetTrace(traces.Trace):
             with traces.current(self.parent):
                 return rule([s[0] for s in series], given, **params)
 
-        # No more terms than are asked for: others of an operand may need this very result.
+        # Only the requested terms: others of an operand may need this very result.
         def made(first: Any, found: Callable[[Any], Any]) -> JetTracer:
             def term(k: int) -> Any:
                 terms = found(terms_up_to(k)[1])
@@ -289,7 +289,9 @@ class JetTrace(traces.Trace):
     # ---- whole series, for bodies of loops ----
 
     def lists(self, x: Any) -> Any:
-        """All terms of a value as a list of arrays; what has no slope as it is."""
+        """All terms of a value as a list of arrays; a value without derivative is returned
+        unchanged.
+        """
         if not is_inexact(aval_of(x)):
             return self.series_of(x)[0]
         s = self.series_of(x)
@@ -303,7 +305,7 @@ class JetTrace(traces.Trace):
 
 
 def _name(x: Any) -> Any:
-    """What tells a value from others: numbers by what they are, arrays by identity."""
+    """A key that identifies a value: numbers by value, arrays by identity."""
     if isinstance(x, (bool, int, float, complex, np.generic)):
         return (type(x).__name__, np.asarray(x).dtype.str, np.asarray(x).tobytes())
     return id(x)
@@ -312,7 +314,7 @@ def _name(x: Any) -> Any:
 def _run(fun: Callable, values: Sequence, order: int) -> tuple[list, Any]:
     """The results of a function of flat values, as lists of terms; values are such lists, too.
 
-    The second result is what `fun` returns beside its results.
+    The second result is the auxiliary output of `fun`.
     """
     outer = traces.state.trace
     trace = JetTrace(outer, order)
@@ -331,8 +333,8 @@ def _of_graph(graph: Graph, order: int) -> Callable:
 
 def _cond(trace: JetTrace, params: dict, args: list) -> list:
     index, *operands = (trace.lists(x) for x in args)
-    # Control flow carries whole lists of terms: its Graphs are run on series of their own,
-    # with tracers of their own.
+    # Control flow carries whole lists of terms: its Graphs are run on separate series, with
+    # separate tracers.
     branches = [_of_graph(graph, trace.order) for graph in params["branches"]]
     with traces.current(trace.parent):
         found = lax.switch(index, branches, *operands)
@@ -414,7 +416,7 @@ def jet(
     found, out_spec = _run(lambda *xs: tree.flatten(fun(*xs)), values, order)
     firsts, rest = [], []
     for x in found:
-        # What has no slope comes without terms: they are zeros.
+        # A value without derivative has no terms: they are zeros.
         x = x if isinstance(x, list) else [x, *[gnp.zeros_like(x)] * order]
         firsts.append(x[0])
         rest.append([_scaled(t, k + 1, factorial_scaled) for k, t in enumerate(x[1:])])
@@ -536,7 +538,7 @@ def linear_prop(prim: Primitive, primals_in: Sequence, series_in: Sequence, **pa
 
 
 def def_deriv(prim: Primitive, deriv: Callable[[Any], Any]) -> None:
-    """Give the derivative of an operation of one operand, as a function.
+    """Define the derivative of an operation of one operand, as a function.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental import jet
@@ -573,7 +575,7 @@ def deriv_prop(
 
 
 def def_comp(prim: Primitive, comp: Callable[..., Any], **kwargs: Any) -> None:
-    """Give what an operation is made of, as a function of its operands.
+    """Define an operation as a function of its operands in terms of others.
 
     >>> from gpuarray.experimental import jet
     >>> from gpuarray.extend.core import Primitive

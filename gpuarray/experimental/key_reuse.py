@@ -1,6 +1,7 @@
 """Keys that are used twice, which the setting `jax_debug_key_reuse` makes an error.
 
-Floor 6. As in JAX the module only says so: the check is a setting, its error is in `errors`.
+Floor 6. As in JAX the module is only documentation: the check is a setting, its error is in
+`errors`.
 
 >>> import gpuarray as ga
 >>> with ga.debug_key_reuse(True):

@@ -1,7 +1,7 @@
 """The order of elements in memory, by JAX's names.
 
-Floor 6. In: what a user says of it. Out: arrays as they are: each device holds its piece row by
-row, and any other order is an error.
+Floor 6. In: a user's layout. Out: the arrays unchanged: each device stores its piece in row-major
+order, and any other layout is an error.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["Format", "Layout", "with_layout_constraint"]
 
 
 def with_layout_constraint(x: Any, layouts: Any) -> Any:
-    """The same arrays, which are to lie in memory as `layouts` says.
+    """Constrain the memory layout of arrays to `layouts`.
 
-    `layouts` is a `Layout`, or a pytree of them that is a prefix of `x`. Arrays lie row by row
+    `layouts` is a `Layout`, or a pytree of them that is a prefix of `x`. Arrays are row-major
     already: any other layout raises ValueError.
 
     >>> import gpuarray.numpy as gnp

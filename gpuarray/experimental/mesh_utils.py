@@ -27,11 +27,11 @@ def create_device_mesh(
 ) -> np.ndarray:
     """A grid of all devices, or of those given, for a Mesh.
 
-    GPUs are taken in the order of their numbers, other devices in the order given. Devices that are
-    wired as a grid, and so have `coords`, are laid out so that axes of the mesh follow its
-    directions: each takes whole ones, or parts of them too with `allow_split_physical_axes`; with
-    `contiguous_submeshes` the devices of a process are a block. On other devices every layout has
-    what these options ask for.
+    GPUs are taken in the order of their numbers, other devices in the given order. Devices that are
+    wired as a grid, and so have `coords`, are arranged so that axes of the mesh follow its
+    directions: each takes whole directions, or also parts of them with `allow_split_physical_axes`;
+    with `contiguous_submeshes` the devices of a process form a block. On other devices every
+    arrangement satisfies these options.
 
     >>> from gpuarray.experimental import mesh_utils
     >>> mesh_utils.create_device_mesh((1,)).shape
@@ -59,12 +59,12 @@ def create_hybrid_device_mesh(
     should_sort_granules_by_key: bool = True,
     allow_split_physical_axes: bool = False,
 ) -> np.ndarray:
-    """A grid of devices of several processes: each axis is that of a process's own grid
-    (`mesh_shape`) times that of a grid of processes (`dcn_mesh_shape`), whose network is slower.
+    """A grid of devices of several processes: each axis is the product of one of a process's own
+    grid (`mesh_shape`) and one of a grid of processes (`dcn_mesh_shape`), whose network is slower.
 
-    `process_is_granule=True` says that processes are what the slow network joins; without it the
-    devices need a `slice_index`, which those here do not have. `allow_split_physical_axes` is that
-    of `create_device_mesh`.
+    `process_is_granule=True` means that the slow network connects processes; without it the devices
+    need a `slice_index`, which devices here do not have. `allow_split_physical_axes` is as in
+    `create_device_mesh`.
 
     >>> from gpuarray.experimental import mesh_utils
     >>> mesh_utils.create_hybrid_device_mesh((1, 1), (1, 1), process_is_granule=True).shape
@@ -74,7 +74,7 @@ def create_hybrid_device_mesh(
     inner = _lengths("create_hybrid_device_mesh", "mesh_shape", mesh_shape)
     outer = _lengths("create_hybrid_device_mesh", "dcn_mesh_shape", dcn_mesh_shape)
     key = "process_index" if process_is_granule else "slice_index"
-    # Devices of one process are near each other: inner axes stay within one.
+    # Devices of one process are close to each other: inner axes stay within one.
     granules: dict[int, list] = {}
     for device in found:
         if not hasattr(device, key):

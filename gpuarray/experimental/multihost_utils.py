@@ -1,4 +1,4 @@
-"""What several processes do together besides computing: wait, compare, pass values around.
+"""Operations of several processes besides computing: waiting, comparing, exchanging values.
 
 Floor 6. In: pytrees of host values, or of arrays that span processes. Out: pytrees of the same
 structure. Every process must call these functions, in the same order.
@@ -64,7 +64,8 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
 
 
 def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
-    """Give every process the values of one, as NumPy arrays: of process 0, or where `is_source`.
+    """Send the values of one process to all, as NumPy arrays: those of process 0, or of the one
+    with `is_source`.
 
     >>> from gpuarray.experimental import multihost_utils
     >>> multihost_utils.broadcast_one_to_all(2.0)
@@ -151,7 +152,7 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
         if isinstance(x, ArrayImpl) and x.is_fully_addressable or not isinstance(x, ArrayImpl):
             return device_put(x, NamedSharding(global_mesh.local_mesh, spec))
         x = device_put(x, NamedSharding(global_mesh, spec))
-        # The pieces that are here, put together in the order of the axes they cut.
+        # The pieces of this process, concatenated in the order of the axes they cut.
         bounds = {
             tuple(s.indices(n)[:2] for s, n in zip(shard.index, x.shape, strict=True)): shard.data
             for shard in x.addressable_shards
@@ -181,8 +182,8 @@ def _by_spec(make: Any, values: Any, pspecs: Any) -> Any:
 
 @contextlib.contextmanager
 def live_devices(given: Sequence[Device]) -> Iterator[list[Device]]:
-    """Yield those of some devices whose processes are alive: all of them, since a job ends with
-    the first process that dies. The processes wait for each other here.
+    """Yield those of some devices whose processes are alive: all of them, since a job ends with the
+    first process that dies. The processes wait for each other here.
 
     >>> import gpuarray as ga
     >>> from gpuarray.experimental import multihost_utils
@@ -195,9 +196,9 @@ def live_devices(given: Sequence[Device]) -> Iterator[list[Device]]:
 
 
 def reached_preemption_sync_point(step_id: int) -> bool:
-    """Whether to save now because a process is about to be taken away: False for one process.
+    """Whether to save now because a process is about to be preempted: False for one process.
 
-    Nothing announces that to several processes: RuntimeError.
+    Several processes receive no such notice: RuntimeError.
 
     >>> from gpuarray.experimental import multihost_utils
     >>> multihost_utils.reached_preemption_sync_point(3)

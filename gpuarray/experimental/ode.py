@@ -2,7 +2,7 @@
 
 Floor 6. In: y' = f(y, t, *args), the value at the first of some times. Out: values at all of them.
 Steps are Dormand and Prince's of order 5(4); values inside a step come from their interpolant of
-order 4. Derivatives solve the adjoint equation backwards, so no step is kept.
+order 4. Derivatives solve the adjoint equation backwards, so no step is stored.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _STAGES = [
     np.array([35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84]),
 ]
 _LOWER = np.array([5179 / 57600, 0, 7571 / 16695, 393 / 640, -92097 / 339200, 187 / 2100, 1 / 40])
-# The step of order 5 less that of order 4.
+# The step of order 5 minus that of order 4.
 _ERROR = np.append(_STAGES[-1], 0) - _LOWER
 _DENSE = np.array(
     [
@@ -77,8 +77,8 @@ def odeint(
 ) -> Any:
     """The solution of y' = func(y, t, *args) from y0 at t[0], at all times t.
 
-    The result is like y0, with an axis in front as long as t, which ascends. Reverse mode
-    differentiates in y0, t, args and what func closes over.
+    The result is like y0, with a leading axis as long as t, which must increase. Reverse mode
+    differentiates with respect to y0, t, args and values that func closes over.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def odeint(
             )
         return lax.convert_element_type(slope, y.dtype)
 
-    # What can have derivatives is an argument of the rule; the rest is closed over.
+    # Differentiable values become arguments of the rule; the others are closed over.
     leaves, spec = tree_flatten((*args, *closed_over))
     moving = [is_inexact(aval_of(x)) for x in leaves]
     fixed = [x for x, m in zip(leaves, moving, strict=True) if not m]
@@ -250,7 +250,7 @@ def _forward(f: Callable, options: tuple, y0: Array, times: Array, args: tuple) 
         return tree_map(partial(gnp.where, ratio <= 1), done, again)
 
     def until(s: _Step, time: Array) -> tuple[_Step, Array]:
-        # Step beyond the time asked for, then read it off the interpolant.
+        # Step beyond the requested time, then evaluate the interpolant.
         going = lambda s: (s.t < time) & (s.count < mxstep) & (s.dt > 0)
         s = lax.while_loop(going, advance, s._replace(count=gnp.zeros((), np.int32)))
         length = s.t - s.t0
@@ -268,7 +268,7 @@ def _forward(f: Callable, options: tuple, y0: Array, times: Array, args: tuple) 
 
 
 def _solve_fwd(f: Callable, options: tuple, y0: Array, times: Array, *args: Array) -> tuple:
-    # The rule itself, not what it stands for: derivatives of derivatives come this way.
+    # Call the function with the rule, for derivatives of derivatives.
     ys = _solve(f, options, y0, times, *args)
     return ys, (ys, times, args)
 
@@ -277,7 +277,7 @@ def _solve_bwd(f: Callable, options: tuple, kept: tuple, given: Array) -> tuple:
     ys, times, args = kept
 
     def backwards(state: tuple, back: Array, *args: Array) -> tuple:
-        """Time runs the other way: y, its cotangent, and what time and args collect."""
+        """Reversed in time: y, its cotangent, and the accumulated cotangents of t and args."""
         y, y_bar, _, _ = state
         # The adjoint: y runs back, and with it the cotangents of y, t and the arguments.
         slope, pull = vjp(f, y, -back, *args)
@@ -287,9 +287,9 @@ def _solve_bwd(f: Callable, options: tuple, kept: tuple, given: Array) -> tuple:
     def interval(carry: tuple, at: tuple) -> tuple[tuple, Array]:
         y_bar, t0_bar, args_bar = carry
         y, y_before, g, t, t_before = at
-        # At each time that was asked for its cotangent joins in.
+        # Add the cotangent of each requested time.
         y_bar = y_bar + g
-        # How the result moves with the time asked for: its cotangent times the slope there.
+        # The cotangent of a requested time: its result's cotangent times the slope there.
         t_bar = gnp.real((f(y, t, *args) * g).sum()).astype(times.dtype)
         state = (y, y_bar, t0_bar - t_bar, args_bar)
         flat, unravel = ravel_pytree(state)

@@ -160,7 +160,7 @@ def lstm_fwd(
     bidirectional: bool,
     precision: Any,
 ) -> tuple[tuple[Array, Array, Array], tuple]:
-    """What `lstm` gives, and what `lstm_bwd` takes: for rules of derivatives.
+    """The results of `lstm`, and the residuals for `lstm_bwd`: for derivative rules.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental import rnn
@@ -187,7 +187,7 @@ def lstm_bwd(
 ) -> tuple[Array, Array, Array, Array, None]:
     """Cotangents (x, h_0, c_0, weights, None) from those of y, h_n and c_n.
 
-    The forward pass runs again, so that nothing but its arguments is kept for this.
+    The forward pass runs again, so that only its arguments are kept.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental import rnn
@@ -217,7 +217,7 @@ def rnn_abstract_eval(
     bidirectional: bool,
     cudnn_allow_tf32: bool,
 ) -> tuple[ShapedArray, ...]:
-    """The avals of y, h_n and c_n, and of what is kept between the passes: no elements.
+    """The avals of y, h_n and c_n, and of the residuals, which have no elements.
 
     >>> from gpuarray.core import ShapedArray
     >>> from gpuarray.experimental import rnn
@@ -349,7 +349,7 @@ def _layer(
     precision: Any,
 ) -> tuple[tuple, Array]:
     W_ih, W_hh, b_ih, b_hh = weights
-    # The products with all inputs at once: one of matrices, in front of the loop.
+    # The products with all inputs together: one matrix product, before the loop.
     inputs = gnp.matmul(values, W_ih.T, precision=precision) + (b_ih + b_hh)
 
     def step(state: tuple, at: tuple) -> tuple[tuple, Array]:

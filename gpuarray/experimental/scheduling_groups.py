@@ -32,13 +32,14 @@ def _evaluated(*args: Any, jaxpr: Graph, **_: str) -> list[Any]:
     return evaluate(jaxpr, *map(immutable, args))
 
 
-#: What JAX has in programs for such a call: bound, it is what its Graph does.
+#: JAX's equation for such a call: bound here, it is equivalent to its Graph.
 xla_metadata_call_p = Elsewhere("xla_metadata_call", _evaluated, True)
 dce_jaxpr_xla_metadata_rule = dce_jaxpr_closed_call_rule
 
 
 def scheduling_group(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator: what the function records is one call, in a scope of this name.
+    """A decorator: the operations of the function are recorded as one call, in a scope of this
+    name.
 
     >>> import gpuarray as ga
     >>> from gpuarray.experimental.scheduling_groups import scheduling_group

@@ -1,4 +1,4 @@
-"""`shard_alike`: two values that lie over devices in the same way.
+"""`shard_alike`: give two values the same sharding.
 
 Floor 6. In: two pytrees of arrays. Out: the same values.
 """
@@ -17,7 +17,7 @@ __all__ = ["shard_alike"]
 
 
 def shard_alike(x: Any, y: Any) -> Any:
-    """The same two values, laid over devices alike: as the one of them that is cut.
+    """The same two values with a common sharding: that of the sharded one.
 
     They are arrays, or containers of arrays of the same structure and shapes.
 

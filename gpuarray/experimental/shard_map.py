@@ -28,7 +28,7 @@ def shard_map(
     f, mesh, in_specs, out_specs :
         As in `gpuarray.shard_map`.
     check_rep :
-        What is `check_vma` there.
+        The same as `check_vma` there.
     auto :
         The axes of the mesh along which values are laid out automatically.
 

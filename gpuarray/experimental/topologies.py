@@ -1,4 +1,4 @@
-"""The devices of this program as one thing, and meshes of them.
+"""The devices of this program as one object, and meshes of them.
 
 Floor 6. In: a platform. Out: a TopologyDescription, whose devices a mesh is made of.
 """

@@ -1,7 +1,7 @@
-"""Notes for a compiler on what is recorded: `set_xla_metadata`.
+"""Metadata on recorded operations: `set_xla_metadata`.
 
 Floor 6. In: names and values. Out: named scopes that hold them: `explain`, profiles and printed
-programs show what was noted, and nothing else depends on it.
+programs show the metadata, and nothing else depends on it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def scope_of(notes: dict[str, Any]) -> str:
 
 
 class Noted(named_scope):
-    """Notes on what is recorded in a block, or by a decorated function."""
+    """Metadata on the operations recorded in a block, or by a decorated function."""
 
     def __call__(self, f: Callable[..., Any]) -> NotedFunction:
         return NotedFunction(f, self.name)
 
 
 class NotedFunction:
-    """A function whose calls are noted, as are those of its methods, such as `lower`."""
+    """A function that adds metadata to its calls, and to those of its methods, such as `lower`."""
 
     def __init__(self, f: Callable[..., Any], scope: str):
         functools.update_wrapper(self, f)
@@ -49,8 +49,8 @@ class NotedFunction:
 def set_xla_metadata(x: Any = None, **kwargs: Any) -> Any:
     """Note something on the operations recorded in a block or a function; with arrays, on these.
 
-    Operations have it in their names, as in a `named_scope`. Arrays have none: they are returned as
-    they are.
+    Operations have it in their names, as in a `named_scope`. Arrays have none: they are returned
+    unchanged.
 
     >>> import gpuarray as ga
     >>> from gpuarray.experimental.xla_metadata import set_xla_metadata

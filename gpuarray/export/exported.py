@@ -1,8 +1,8 @@
 """`export`: a jitted function, traced once, that can be stored and called again.
 
-Floor 6. In: a jitted function and what it is called with. Out: an `Exported`; as bytes it is a
-header in JSON and the memory of its constants, under a digest of both. Reading it back runs nothing
-of it: the Graph is made of known parts, and checked like any other before it is used.
+Floor 6. In: a jitted function and its arguments. Out: an `Exported`; as bytes it is a header in
+JSON and the memory of its constants, under a digest of both. Reading it back runs no code of it:
+the Graph is made of known parts, and checked like any other before it is used.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from gpuarray.util import elements, wrong_type
 #: The versions of the format that are read and written.
 minimum_supported_calling_convention_version = 1
 maximum_supported_calling_convention_version = 1
-# The first bytes of a file: what it is, and the version of the format.
+# The first bytes of a file: its type, and the version of the format.
 _MAGIC = f"gpuarray program {maximum_supported_calling_convention_version}\n".encode()
 # The length of a SHA-256 digest, with which the file ends.
 _DIGEST = 32
@@ -50,10 +50,10 @@ _ELSEWHERE = ("rocm", "tpu")
 
 
 class DisabledSafetyCheck:
-    """A check of JAX's that a program was exported without, as `Exported` says.
+    """A check of JAX's to leave out when a program is exported, as listed by `Exported`.
 
-    Programs here run on every platform and have no calls of a compiler's, so that there is none
-    to be left out.
+    Programs here run on every platform and contain no compiler calls, so there is nothing to leave
+    out.
 
     >>> from gpuarray.export import DisabledSafetyCheck
     >>> DisabledSafetyCheck.platform(), DisabledSafetyCheck.custom_call("f").is_custom_call()
@@ -74,7 +74,7 @@ class DisabledSafetyCheck:
         return cls(f"custom_call:{target_name}")
 
     def is_custom_call(self) -> str | None:
-        """The name of the call that is not checked, or None."""
+        """The name of the unchecked call, or None."""
         kind, _, name = self._impl.partition(":")
         return name if kind == "custom_call" and name else None
 
@@ -102,12 +102,12 @@ class Exported:
         self.in_tree = in_tree
         self.out_tree = out_tree
         self.fun_name = name
-        self._backward = backward  # what computes cotangents, where it came with it
+        self._backward = backward  # computes cotangents, if it was exported with the program
         self._rules_lost = False  # bytes carry no rules of the user's for derivatives
         self._call: Callable[..., Any] | None = None
         self._laid = Laid(1, (None,) * len(graph.invars), (None,) * len(graph.outvars))
 
-    #: Every platform, unless `export` was told some: the program is refused on others then.
+    #: Every platform, unless `export` was given some: other platforms are refused then.
     platforms: tuple[str, ...] = ("cpu", "cuda")
     calling_convention_version = maximum_supported_calling_convention_version
     disabled_safety_checks: tuple[DisabledSafetyCheck, ...] = ()
@@ -128,9 +128,10 @@ class Exported:
         return self._laid.devices
 
     def in_shardings_jax(self, mesh: Mesh | AbstractMesh) -> Shardings:
-        """How flat arguments lie over a mesh whose axes have the names of the exported program's.
+        """The shardings of flat arguments over a mesh whose axes have the names of the exported
+        program's.
 
-        None where nothing was said.
+        None where nothing was specified.
         """
         return over(mesh, self._laid.ins)
 
@@ -154,7 +155,7 @@ class Exported:
         """Run the program; under `jit`, `grad` and `vmap` like any other function."""
         self._check_platform()
         leaves, given = tree.tree_flatten((args, kwargs))
-        # One program has one structure and one set of shapes: nothing is converted or broadcast.
+        # A program has one structure and one set of shapes: nothing is converted or broadcast.
         if given != self.in_tree:
             raise ValueError(
                 "The invocation args and kwargs must have the same pytree structure as those the "
@@ -261,7 +262,7 @@ class Exported:
 
         def backward(*given):
             leaves, cotangents = list(given[: len(inputs)]), given[len(inputs) :]
-            # Differentiate with respect to the floats; integers stay as they are.
+            # Differentiate with respect to the floats; integers are not changed.
             smooth = [i for i, a in enumerate(inputs) if is_inexact(a)]
 
             # The program as a function of its floats alone, to its results that are floats.
@@ -294,7 +295,7 @@ class Exported:
         """
         writer = ValueWriter()
         programs: list[Exported] = [self]
-        # Each order is a program of its own, the derivative of the one before.
+        # Each order is a separate program, the derivative of the previous one.
         for _ in range(vjp_order):
             programs.append(programs[-1].vjp())
         header = [
@@ -318,7 +319,9 @@ class Exported:
 
 
 def _mismatch(have: ShapedArray, want: ShapedArray, scalar: bool) -> tuple[str, str] | None:
-    """What of an argument's type is another one than the program was exported for, and where."""
+    """The part in which an argument's type differs from that of the exported program, and its
+    place.
+    """
     if len(have.shape) != len(want.shape):
         return "Rank", ""
     if have.dtype != want.dtype and not scalar:
@@ -346,7 +349,8 @@ def export(
     platforms: Sequence[str] | None = None,
     disabled_checks: Sequence[Any] = (),
 ) -> Callable[..., Exported]:
-    """What traces a jitted function for given arguments (arrays or ShapeDtypeStructs).
+    """Return a function that exports a jitted function for given arguments (arrays or
+    ShapeDtypeStructs).
 
     Arguments may be ShapeDtypeStructs with symbols for lengths (`symbolic_args_specs`): the program
     is then called with arrays of any length that fits them.
@@ -392,7 +396,7 @@ def export(
 
 
 def _check_symbols(graph: Graph) -> None:
-    """Refuse constraints on symbols that no argument says the value of."""
+    """Refuse constraints on symbols whose value no argument determines."""
     shapes = [a.shape for a in graph.in_avals]
     if (scope := scope_of(shapes)) is not None:
         known = {*symbols_in([n for shape in shapes for n in shape]), *scope.defined()}
@@ -413,12 +417,12 @@ def _disabled(checks: Any) -> tuple[DisabledSafetyCheck, ...]:
 
 
 def _struct(aval: ShapedArray) -> Any:
-    """Return what stands for an argument of this type, without what is not said of arguments."""
+    """Return the struct for an argument of this type, without layouts."""
     return struct_of(ShapedArray(aval.shape, aval.dtype, layout=aval.layout))
 
 
 def _has_rules(graph: Graph) -> bool:
-    """Whether a function in it says itself what its derivative is."""
+    """Whether a function in it has a custom derivative rule."""
     own = (custom_jvp_call_p, custom_vjp_call_p)
     return any(
         e.primitive in own or any(_has_rules(inner) for inner in subgraphs(e)) for e in graph.eqns
@@ -434,7 +438,7 @@ def deserialize(data: bytes | bytearray | memoryview) -> Exported:
     # Damage is found before anything is read.
     if hashlib.sha256(view[:-_DIGEST]).digest() != bytes(view[-_DIGEST:]):
         raise ValueError("the exported program is damaged: its digest does not fit its bytes")
-    # The header, then the pieces one after the other: nothing may be left over.
+    # The header, then the pieces in order: there must be no bytes left.
     (length,) = struct.unpack("<Q", view[len(_MAGIC) : head])
     try:
         header, sizes = json.loads(bytes(view[head : head + length]))
@@ -475,13 +479,13 @@ def deserialize(data: bytes | bytearray | memoryview) -> Exported:
 
 
 def _verify(exported: Exported) -> None:
-    """Raise what is wrong with a program that was read. It is traced and planned, and the function
-    of every operation is made, as before it runs: what its parameters lack is seen here.
+    """Raise an error if a program that was read is invalid. It is traced and planned, and the
+    function of every operation is made, as before a run: missing parameters are found here.
     """
     graph, backward = exported.graph, exported._backward
-    # Types first: what follows relies on a Graph that is well formed.
+    # Types first: the following checks need a well-formed Graph.
     verify(graph)
-    # The arguments are ((args...), {kwargs...}), whatever the file says.
+    # The arguments must be ((args...), {kwargs...}), whatever the file contains.
     structure = exported.in_tree.node_data()
     sides = exported.in_tree.children()
     if structure is None or structure[0] is not tuple or len(sides) != 2:
@@ -505,7 +509,7 @@ def _verify(exported: Exported) -> None:
         ):
             if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in like]:
                 raise ValueError("its derivative is one of another program")
-    # Every shape rule runs, and the program is planned: what is wrong is found now.
+    # Every shape rule runs, and the program is planned, so that errors are found now.
     traced = exported._plain().trace(*map(_struct, graph.in_avals))
     # A program with symbols is planned when they are numbers, one for several devices when it is
     # known how these are connected.
@@ -513,5 +517,5 @@ def _verify(exported: Exported) -> None:
         plain, _ = separated(traced.jaxpr)
         plan = plan_graph(plain)
         numpy_program.build(plan, stored_constants(plan.graph))
-    # Printing reads the parameters too, some of which nothing else does.
+    # Printing reads all parameters, some of which no other check reads.
     str(graph)

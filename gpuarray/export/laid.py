@@ -1,7 +1,7 @@
-"""Over which devices an exported program runs, and how its arguments and results lie.
+"""The devices that an exported program runs on, and the shardings of its arguments and results.
 
-Floor 6. In: a traced function, or what a file says. Out: shardings over an AbstractMesh, since the
-devices of a mesh do not travel: those that arguments lie on take their place.
+Floor 6. In: a traced function, or the contents of a file. Out: shardings over an AbstractMesh,
+since the devices of a mesh are not exported: those of the arguments take their place.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Shardings = tuple[NamedSharding | None, ...]
 
 
 class Laid(NamedTuple):
-    """How many devices a program is for, and how flat arguments and results lie over them.
+    """The number of devices of a program, and the shardings of its flat arguments and results.
 
-    None for those that nothing is said of.
+    None where nothing is specified.
     """
 
     devices: int
@@ -33,7 +33,7 @@ class Laid(NamedTuple):
     outs: Shardings
 
     def check_called_with(self, leaves: Sequence[Any], name: str) -> None:
-        """Refuse a call on another number of devices, as far as that is known by now."""
+        """Refuse a call on another number of devices, if that is already known."""
         if any(isinstance(x, Tracer) for x in leaves):
             return
         known = [x._place for x in leaves if type(x) is ArrayImpl and x._place.committed]
@@ -49,7 +49,7 @@ class Laid(NamedTuple):
             )
 
     def checked(self, graph: Graph) -> Laid:
-        """Return it; a ValueError where it is not that of this program."""
+        """Return it; a ValueError if it does not belong to this program."""
         for values, avals in ((self.ins, graph.in_avals), (self.outs, graph.out_avals)):
             if len(values) != len(avals):
                 raise ValueError(f"{len(values)} shardings for {len(avals)} values")
@@ -65,7 +65,7 @@ class Laid(NamedTuple):
 
 
 def laid_of(stage: Traced) -> Laid:
-    """Return how the arguments and results of a traced function lie."""
+    """Return the shardings of the arguments and results of a traced function."""
     count = len(stage.jaxpr.outvars)
     ins: list[Any] = list(stage._promised or (None,) * len(stage._places))
     for i, place in enumerate(stage._places):
@@ -90,7 +90,7 @@ def _abstract(sharding: Any) -> NamedSharding | None:
 
 
 def constrained(values: Sequence[Any], shardings: Shardings) -> list:
-    """Return values of a program laid as they are to lie in it."""
+    """Return values of a program, constrained to their shardings in it."""
     found = [laid(x, s) for x, s in zip(values, shardings, strict=True)]
     return [
         x if s is None or s.memory_kind is None else in_memory(x, space_of(s.memory_kind))

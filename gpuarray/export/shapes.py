@@ -1,4 +1,4 @@
-"""Shapes with symbols for lengths, as text: what programs are exported for.
+"""Shapes with symbolic lengths, as text: the argument shapes of exported programs.
 
 Floor 6. In: text such as "a, 2*b, ...", and constraints on the symbols. Out: shapes of ints and
 Dims (`core/dims.py`), and the values that symbols have where a program is called.
@@ -44,7 +44,7 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class SymbolicScope(Scope):
-    """Symbols that belong together, and what is known of them.
+    """Symbols that belong together, and the facts known about them.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class SymbolicScope(Scope):
                 f"Constraint parsing error: must contain one of '==' or '>=' or '<=', got {text!r}."
             )
         left, sign, right = parts
-        # All constraints are of one form: something is at least 0, or is 0.
+        # All constraints have one form: an expression is at least 0, or equals 0.
         ends = _parsed(left, self), _parsed(right, self)
         if sign == "<=":
             ends = ends[::-1]
@@ -131,7 +131,7 @@ class _Parser:
             raise self.error(f"expected {wanted!r} but found {self.next or 'the end'!r}")
         self.at += 1
 
-    # By precedence: a sum of products of powers of atoms, each a method.
+    # By precedence: a sum of products of powers of atoms, one method each.
     def sum(self) -> Any:
         sign = -1 if self.next == "-" else 1
         if self.next in ("-", "+"):
@@ -197,7 +197,7 @@ def _parsed(text: str, scope: Scope) -> Any:
 
 
 def dim_of(text: str, scope: Scope) -> Any:
-    """A length from what it is printed as."""
+    """Parse a length from its printed form."""
     return _parsed(text, scope)
 
 
@@ -213,7 +213,7 @@ def symbolic_shape(
     Parameters
     ----------
     constraints :
-        What holds for the symbols, for a new scope.
+        Constraints on the symbols, for a new scope.
     scope :
         The scope of the symbols: those of one scope can be computed with.
     like :
@@ -296,8 +296,8 @@ def symbolic_args_specs(
     Parameters
     ----------
     shapes_specs :
-        A text for all, or a pytree of them that is a prefix of `args`; None leaves a shape as it
-        is.
+        A text for all, or a pytree of them that is a prefix of `args`; None does not change a
+        shape.
     constraints, scope :
         As for `symbolic_shape`.
 
@@ -315,7 +315,7 @@ def symbolic_args_specs(
     elif constraints:
         raise ValueError("Cannot use both `scope` and `constraints`")
     if isinstance(args, tuple) and isinstance(shapes_specs, list):
-        # Arguments are a tuple; as in JAX a list of texts may stand for it.
+        # Arguments are a tuple; as in JAX a list of texts is accepted for it.
         shapes_specs = tuple(shapes_specs)
     leaves, spec = tree.flatten(args)
     ends = lambda x: x is None or isinstance(x, str)
@@ -352,7 +352,7 @@ def solved(
 ) -> dict[str, int]:
     """The values of symbols for which shapes are those that were given, or ValueError."""
     about = "Input shapes do not match the polymorphic shapes specification."
-    # Every length of every argument: what it should be, and what it is.
+    # Every length of every argument: expected and actual.
     rows = [
         (f"{name}.shape[{i}]", length, n)
         for name, lengths, sizes in zip(names, wanted, given, strict=True)
@@ -368,7 +368,7 @@ def solved(
             f"{using} Obtained dimension variables: {', '.join(obtained)}." if obtained else using
         )
 
-    # Each row that has one symbol left, in the first power, says what it is.
+    # A row with only one unknown symbol, in the first power, determines it.
     left = [row for row in rows if isinstance(row[1], Dim)]
     while left:
         for row in left:
@@ -398,7 +398,7 @@ def solved(
         obtained.append(
             f"{name!r} = {value} from specification '{length}' for dimension {where} (= {n})"
         )
-        # Symbols stand for lengths of at least 1: comparisons were decided by that.
+        # Symbols are lengths of at least 1: comparisons were decided on that assumption.
         if value < 1:
             raise ValueError(
                 f"{about} Expected value >= 1 for dimension variable {name!r}.{found_so_far()}"
@@ -432,7 +432,7 @@ def _known(scope: Scope) -> list[tuple[Dim, str]]:
 
 
 def _one_left(length: Dim, values: dict[str, int]) -> tuple[str | None, int, int] | None:
-    """The symbol without a value, its factor, and the rest, if there is one such at most."""
+    """The symbol without a value, its factor, and the rest, if there is at most one such symbol."""
     name, factor, constant = None, 0, 0
     for term, n in length.terms.items():
         unknown = symbols_in([simplified(Dim(length.scope, {term: 1}))])

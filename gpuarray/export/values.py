@@ -1,7 +1,7 @@
 """Everything a Graph is made of as JSON and pieces of memory, and back.
 
-Floor 6. In: values from a closed list of types. Out: plain JSON in which each stands for exactly
-itself. Reading makes only what is on that list: no name in the data is ever imported or run.
+Floor 6. In: values from a closed list of types. Out: plain JSON that represents each exactly.
+Reading makes only values on that list: no name in the data is ever imported or run.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def register_pytree_node_serialization(
     serialize_auxdata, deserialize_auxdata :
         Its aux data as bytes, and back.
     from_children :
-        Taken for JAX's sake; nodes are put together as they are registered.
+        Accepted for compatibility with JAX; nodes are rebuilt as they are registered.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def register_pytree_node_serialization(
     ...     deserialize_auxdata=lambda data: None,
     ... )
     """
-    # Two types under one name could not be told apart; the same type may be registered again.
+    # Two types under one name would be indistinguishable; the same type may be registered again.
     if _by_name.get(serialized_name, (None, nodetype))[1] is not nodetype:
         raise ValueError(
             f"Duplicate serialization registration for name {serialized_name!r}: "
@@ -197,7 +197,7 @@ class ValueWriter:
             return {"generator": x.name}
         if type(x) is frozenset:
             return {"set": [self.value(y) for y in sorted(x, key=repr)]}
-        # The devices of a mesh do not travel: those that arguments lie on take their place.
+        # The devices of a mesh are not exported: those of the arguments take their place.
         if isinstance(x, (Mesh, AbstractMesh)):
             mesh = x.abstract_mesh
             return {"mesh": [*map(self.value, (mesh.axis_sizes, mesh.axis_names, mesh.axis_types))]}
@@ -226,7 +226,7 @@ class ValueWriter:
         return [_name(dtype), list(stored.shape), len(self.pieces) - 1]
 
     def aval(self, aval: ShapedArray) -> Any:
-        # A length with symbols is what it is printed as.
+        # A symbolic length is written in its printed form.
         found = [_name(aval.dtype), [_length(n) for n in aval.shape], aval.weak_type]
         if (known := aval.layout) is not None:
             fields = (known.varying, known.mesh, known.cuts)
@@ -236,7 +236,7 @@ class ValueWriter:
 
     def graph(self, graph: Graph) -> Any:
         """A Graph; its variables are numbers in the order of their definition. Functions with
-        rules of their own are written out: rules do not travel.
+        custom rules are inlined: rules are not exported.
         """
         # Variables by number, in the order of their definition.
         graph = inline_calls(graph)
@@ -252,7 +252,7 @@ class ValueWriter:
             return number[a]
 
         return {
-            # In this order: `define` numbers variables as it is called, and a reader numbers them
+            # In this order: `define` numbers variables when it is called, and a reader numbers them
             # alike.
             "constants": [define(v) for v in graph.constvars],
             "inputs": [define(v) for v in graph.invars],
@@ -397,7 +397,7 @@ class ValueReader:
             if not all(isinstance(n, Dim) or (type(n) is int and 0 <= n < 2**60) for n in shape):
                 raise ValueError(f"not a shape: {shape}")
             return ShapedArray(tuple(shape), _dtype_named(name), bool(weak), lies)
-        # So many elements no memory holds; beyond, sizes in bytes would overflow 64 bits.
+        # More elements than any memory holds: sizes in bytes would overflow 64 bits.
         if not all(type(n) is int and n >= 0 for n in shape) or math.prod(shape) >= 2**60:
             raise ValueError(f"not a shape: {shape}")
         return ShapedArray(tuple(shape), _dtype_named(name), bool(weak), lies)
@@ -482,7 +482,7 @@ class ValueReader:
             eqns.append(Eqn(self._primitive(name), operands, [define(a) for a in outs], given))
         outvars = [atom(a) for a in body["outputs"]]
         consts = [self._array(c) for c in body["values"]]
-        # The memory of a constant has to be what its variable says.
+        # The memory of a constant has to match its variable.
         for v, c in zip(constvars, consts, strict=True):
             if (c.shape, c.dtype) != (v.aval.shape, storage_dtype(v.aval)):
                 raise ValueError(f"a constant of {v.aval} is {c.dtype}{c.shape}")
@@ -540,7 +540,7 @@ def _dtype_named(name: Any) -> Any:
 
 
 def _holds(aval: ShapedArray, value: Any) -> bool:
-    """Whether a number of Python's is of the kind of a dtype, or of one that it converts to."""
+    """Whether a Python number is of the kind of a dtype, or of one that converts to it."""
     kinds = {bool: "b", int: "iu", float: "f", complex: "c"}
     # A Python number fits a type of its own kind or of a wider one.
     order = "biufc"

@@ -1,4 +1,4 @@
-"""The platforms that this process has, and what it keeps of compiled programs.
+"""The platforms of this process, and its caches of compiled programs.
 
 Floor 6. In: names of platforms. Out: their clients (`Device.client`).
 """
@@ -37,7 +37,7 @@ def backends() -> dict[str, Client]:
 
 
 def backend_xla_version(platform: str | Client | None = None) -> int | None:
-    """The version of XLA that a platform compiles by: None, as none does.
+    """The version of XLA that a platform compiles with: always None.
 
     >>> from gpuarray.extend import backend
     >>> backend.backend_xla_version("cpu") is None
@@ -64,7 +64,7 @@ def get_backend(platform: str | Client | None = None) -> Client:
 
 
 def get_default_device() -> Device:
-    """The device that arrays are made on where nothing says another.
+    """The device of new arrays without another placement.
 
     >>> import gpuarray as ga
     >>> from gpuarray.extend import backend
@@ -81,7 +81,7 @@ class _Watched:
         self._cache = cache
 
     def turn(self) -> None:
-        """Nothing: the bounds of a library's cache are its own."""
+        """No effect: libraries manage their own caches."""
 
     def clear(self) -> None:
         self._cache.cache_clear()
@@ -116,7 +116,9 @@ def clear_in_memory_compilation_cache() -> None:
 
 
 def clear_backends() -> None:
-    """Drop what was compiled; devices and arrays stay, as no client of a platform ends here."""
+    """Drop compiled programs; devices and arrays stay valid, since no platform's client ends
+    here.
+    """
     clear_caches()
 
 

@@ -1,6 +1,6 @@
-"""Programs of a Pathways runtime, of which there is none here.
+"""Programs of a Pathways runtime, which does not exist here.
 
-Floor 6. Libraries import the name and use it on such a runtime alone; using it says so.
+Floor 6. Libraries import the name and use it only on such a runtime; using it raises an error.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class _Programs:
-    """Says of each of its names that it is not there."""
+    """Raises an error for each attribute."""
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(

@@ -39,7 +39,7 @@ _EMPTY: Any = object()
 
 
 class Store:
-    """The place of one side result, which a call fills."""
+    """Holds one side result, set by a call."""
 
     __slots__ = ("_value",)
 
@@ -112,13 +112,13 @@ class WrappedFun:
         store: Store | None,
         run: Callable[..., Any] | None = None,
     ) -> WrappedFun:
-        """The function with one more transformation: `step(call, [store,] *static, *args)`, or what
-        `run` makes of a `step` that is called otherwise.
+        """The function with one more transformation: `step(call, [store,] *static, *args)`, or the
+        result of `run` for a `step` with another signature.
         """
         given = tuple(static) if store is None else (store, *static)
         return WrappedFun(
             self.f,
-            # Innermost first: the function so far is what the new step calls.
+            # Innermost first: the new step calls the function so far.
             functools.partial(run or step, self.f_transformed, *given),
             (_Step(step, tuple(static)), *self._steps),
             (store, *self.stores),
@@ -178,12 +178,12 @@ def wrap_init(
     """
     given = params or {}
     call = functools.partial(f, **given) if given else f
-    # Sorted, so that the order in which keywords were written makes no other cache key.
+    # Sorted, so that the order of keywords does not change the cache key.
     return WrappedFun(f, call, (), (), tuple(sorted(given.items())), debug_info)
 
 
 def _curried(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that takes its first argument in a call of its own, too."""
+    """A function that can also be applied to its first argument alone."""
 
     @functools.wraps(function)
     def curried(first: Any, *rest: Any) -> Any:
@@ -226,7 +226,7 @@ def transformation_with_aux2(
 
 
 def _run(gen: Callable[..., Any], call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Run a generator up to its result: it yields arguments, and is sent what they give."""
+    """Run a generator up to its result: it yields arguments, and is sent the call's results."""
     steps = gen(*args, **kwargs)
     inner_args, inner_kwargs = next(steps)
     return steps.send(call(*inner_args, **inner_kwargs))
@@ -266,8 +266,7 @@ def transformation_with_aux(
 
 
 def merge_linear_aux(aux1: Callable[[], Any], aux2: Callable[[], Any]) -> tuple[bool, Any]:
-    """The side result that there is, of two of which one call makes one, and whether it is the
-    first.
+    """The side result that is set, of two of which one call sets one, and whether it is the first.
 
     >>> from gpuarray.extend import linear_util as lu
     >>> empty, full = lu.Store(), lu.Store()
@@ -292,8 +291,8 @@ def cache(
 ) -> Callable[..., Any]:
     """A function of a `WrappedFun` and hashable arguments that keeps its results.
 
-    Those of a function go when the function does; stores are filled again when one is found.
-    `explain(fun, *args)` is called where a result is not there.
+    Entries of a function are dropped with it; stores are filled again when one is found.
+    `explain(fun, *args)` is called on a miss.
 
     >>> from gpuarray.extend import linear_util as lu
     >>> square, seen = lu.wrap_init(lambda x: x * x), []

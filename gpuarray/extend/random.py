@@ -1,6 +1,6 @@
 """Random generators as values, and keys made by them; the function behind the default one.
 
-Floor 6. In: a generator, or what one consists of. Out: keys, words, generators.
+Floor 6. In: a generator, or its functions. Out: keys, words, generators.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ def define_prng_impl(
 ) -> KeyImpl:
     """A generator of keys made of functions of words, for `random.key(seed, impl=...)`.
 
-    The functions are of one key: seed(int) -> words, split(words, shape) -> words[*shape, ...],
+    The functions take one key: seed(int) -> words, split(words, shape) -> words[*shape, ...],
     random_bits(words, width, shape) -> uint[*shape], fold_in(words, number) -> words, where words
-    are uint32[*key_shape]. They run on the host: kernels get what they return.
+    are uint32[*key_shape]. They run on the host; kernels get their results.
 
     Parameters
     ----------
     key_shape :
         One axis of words or several.
     name, tag :
-        What `key_impl` and dtypes show.
+        The name shown by `key_impl` and dtypes.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def define_prng_impl(
         flat = words.reshape(-1, *shape)
         with base_trace():
             found = [np.asarray(rules[what](gnp.asarray(w), *args)) for w in flat]
-            # No keys: one call tells the result's shape.
+            # No keys: one call determines the result's shape.
             one = found[0] if found else np.asarray(rules[what](gnp.zeros(shape, "uint32"), *args))
         stacked = np.stack(found) if found else np.empty((0, *one.shape), one.dtype)
         return stacked.reshape((*words.shape[: -len(shape)], *one.shape))

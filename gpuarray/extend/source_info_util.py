@@ -1,6 +1,6 @@
 """Where an operation was recorded: the user's line, and the names of the scopes around it.
 
-Floor 6. In: this thread. Out: what equations have as `source_info`, and contexts that change it.
+Floor 6. In: this thread. Out: the `source_info` of equations, and contexts that change it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class NameStack(NamedTuple):
 
 
 def new_name_stack(name: str = "") -> NameStack:
-    """A stack of one name, or of none.
+    """A stack of one name, or an empty one.
 
     >>> from gpuarray.extend import source_info_util
     >>> str(source_info_util.new_name_stack("model"))
@@ -109,14 +109,14 @@ def extend_name_stack(name: str) -> Iterator[NameStack]:
 
 @contextlib.contextmanager
 def transform_name_stack(name: str) -> Iterator[NameStack]:
-    """A context in which the names stand in that of a transformation: 'jvp(model/layer)'."""
+    """A context in which names are wrapped in that of a transformation: 'jvp(model/layer)'."""
     names = NameStack((f"{name}({current_name_stack()})",))
     with set_name_stack(names):
         yield names
 
 
 def new_source_info() -> SourceInfo:
-    """That of no line."""
+    """A source_info without a line."""
     return SourceInfo(None, "")
 
 
@@ -143,8 +143,8 @@ def summarize(source_info: SourceInfo, num_frames: int = 1) -> str:
 def user_context(
     traceback: sites.Site | None, *, name_stack: NameStack | None = None
 ) -> Iterator[None]:
-    """A context that does again what was recorded at a place, an equation's site: an error inside
-    of it names the place.
+    """A context for repeating work recorded at a place, an equation's site: an error inside it
+    names the place.
 
     >>> from gpuarray.extend import source_info_util
     >>> inner = source_info_util.new_name_stack("inner")
@@ -162,8 +162,8 @@ def user_context(
 
 
 def register_exclusion(path: str) -> None:
-    """Take the frames of a file, or of the files in a folder, for a library's: places of operations
-    and shortened tracebacks are those of its callers.
+    """Treat frames of a file, or of the files in a folder, as a library's: source locations of
+    operations and shortened tracebacks are those of its callers.
     """
     sites.excluded.append(path)
 

@@ -28,7 +28,7 @@ class TraceTag:
 
 
 class take_current_trace:
-    """A context that gives the innermost trace, and inside of which values are evaluated.
+    """A context that returns the innermost trace, and inside which values are evaluated.
 
     >>> from gpuarray.extend.core import find_top_trace, take_current_trace
     >>> around = find_top_trace()
@@ -50,7 +50,7 @@ class take_current_trace:
 
 
 def find_top_trace(_: Any = None) -> Trace:
-    """The innermost trace: what interprets operations right now."""
+    """The innermost trace: the current interpreter of operations."""
     return traces.state.trace
 
 
@@ -60,7 +60,7 @@ class OpaqueTraceState:
     __slots__ = ("_trace",)
 
     def __init__(self, trace: Trace):
-        # Weakly, so that what is kept beyond a transformation does not keep its values alive.
+        # Weakly, so that objects that outlive a transformation do not keep its values alive.
         self._trace = weakref.ref(trace)
 
     def __eq__(self, other: object) -> bool:
@@ -71,7 +71,7 @@ class OpaqueTraceState:
 
 
 def get_opaque_trace_state(convention: Any = None) -> OpaqueTraceState:
-    """What identifies the transformations around: it differs inside of one, and is equal again
+    """An identifier of the enclosing transformations: it differs inside of one, and is equal again
     after it.
 
     >>> import gpuarray as ga
@@ -147,7 +147,8 @@ def valid_jaxtype(x: Any) -> bool:
     """
     try:
         dtype = aval_of(x).dtype
-        # Objects, records and dates of NumPy are none; float0 is what derivatives of integers are.
+        # NumPy's objects, records and dates are not valid; float0 is the type of integers'
+        # derivatives.
         if dtype != dtypes.float0:
             dtypes.check_user_dtype(dtype)
     except (TypeError, ValueError):

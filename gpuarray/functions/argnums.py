@@ -1,5 +1,4 @@
-"""Arguments by number and by name: what `*_argnums` and `*_argnames` mean, and what messages call
-them.
+"""Arguments by number and by name: `*_argnums`, `*_argnames`, and the names used in messages.
 
 Floor 6. In: those options, and the signature of the function. Out: numbers and names, checked.
 """
@@ -21,7 +20,7 @@ def indices(value, name: str) -> tuple[int, ...]:
     """The numbers that an option holds; TypeError for anything but integers."""
     if value is None:
         return ()
-    # bool is an int to Python, but static_argnums=True means nothing.
+    # bool is an int in Python, but static_argnums=True is a mistake.
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return (int(value),)
     if isinstance(value, Iterable) and not isinstance(value, str):
@@ -77,8 +76,7 @@ def nums_and_names(sig: inspect.Signature | None, argnums: Any, argnames: Any, w
                 f"jitted function has invalid argname {{{name!r}}} in {what}_argnames. Function "
                 f"does not take these args: it takes {', '.join(keywords) or 'none by name'}."
             )
-    # Whichever the user left out follows from the other; where both are given they stand as they
-    # are.
+    # If only one was given, the other follows from it; if both were given they are used unchanged.
     if argnames is None:
         names = tuple(
             positional[n]
@@ -132,7 +130,7 @@ def explain_bad_leaf(
         strict=True,
     ):
         try:
-            # What failed for all of them is tried for one after the other.
+            # All together failed: try them one by one.
             host.from_host(x, aval_of(x))
         except OverflowError:
             raise OverflowError(
@@ -148,7 +146,7 @@ def explain_bad_leaf(
                     f"supported. Call it before, or register {type(x)}, which was passed to "
                     f"the function at path {name}, as a pytree."
                 ) from None
-            # A tracer that has leaked, say: it has a type, and the reason is told by `own`.
+            # A leaked tracer, for example, has a type; `own` gives the reason.
             if hasattr(x, "aval"):
                 raise TypeError(
                     f"Argument '{name}' of shape {x.aval.str_short()} of type {type(x)} is not "
@@ -187,7 +185,7 @@ def hashable(value: Any, where: int | str) -> Any:
 
 
 def uncomparable(name: str, statics: tuple, error: Exception) -> ValueError:
-    """What to raise for static arguments whose comparison with earlier ones failed."""
+    """The error for static arguments whose comparison with earlier ones failed."""
     return ValueError(
         f"static arguments should be comparable using __eq__, and among those of {name}, "
         f"{dict(statics)}, are some that are not: it raised {type(error).__name__}: {error}"
@@ -204,7 +202,7 @@ class Statics(tuple):
     __hash__ = tuple.__hash__
 
     def __eq__(self, other: object) -> bool:
-        # Types first: values of different ones need not be comparable, as np.int64(1) and (2, 0).
+        # Types first: values of different types may not be comparable, as np.int64(1) and (2, 0).
         return isinstance(other, Statics) and _alike(self, other) and tuple.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:

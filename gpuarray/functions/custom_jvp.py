@@ -1,7 +1,7 @@
 """`custom_jvp`: a function with its own rule for tangents.
 
-Floor 6. In: a function of pytrees and its rule. Out: a callable that every transformation takes as
-it is, and differentiates by the rule.
+Floor 6. In: a function of pytrees and its rule. Out: a callable that every transformation accepts,
+and differentiates by the rule.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ class custom_jvp(CustomFunction):
         return jvp
 
     def defjvps(self, *jvps: Callable | None) -> None:
-        """Give a rule an argument, `jvps[i](tangent_i, output, *primals)`; None: no derivative.
+        """Give one rule for each argument, `jvps[i](tangent_i, output, *primals)`; None: no
+        derivative.
 
         >>> import gpuarray as ga
         >>> product = ga.custom_jvp(lambda x, y: x * y)
@@ -106,7 +107,7 @@ class custom_jvp(CustomFunction):
             shares = [
                 rule(t, out, *primals)
                 for rule, t in zip(jvps, tangents, strict=True)
-                # What does not change has no share: 0 times an infinite slope would be nan.
+                # Skip constant arguments: 0 times an infinite slope would be nan.
                 if rule and not isinstance(t, SymbolicZero) and t.dtype != dtypes.float0
             ]
             # Zeros where no argument has a rule and a derivative.
@@ -158,7 +159,7 @@ class custom_jvp(CustomFunction):
         names = f"Custom JVP rule {name_of(jvp)} for function {name_of(self.fun)}"
 
         def rule(primals, tangents):
-            # Symbolic zeros only where the rule asked for them.
+            # Symbolic zeros only if the rule requested them.
             given = [to_symbolic(t) if symbolic else as_array(t) for t in tangents]
             pair = jvp(*static, tree.unflatten(in_spec, primals), tree.unflatten(in_spec, given))
             if not (isinstance(pair, (tuple, list)) and len(pair) == 2):

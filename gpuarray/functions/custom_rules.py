@@ -1,4 +1,4 @@
-"""What custom rules have in common: symbolic zeros, arguments by position, checks.
+"""Code shared by custom rules: symbolic zeros, positional arguments, checks.
 
 Floor 6. In: user functions and their arguments. Out: flat ones.
 """
@@ -75,8 +75,8 @@ class SymbolicZero:
 
 
 class CustomVJPPrimal(Struct):
-    """An argument of a forward rule with `symbolic_zeros=True`: its value, and whether a cotangent
-    of it will be asked for. In a pytree it is a leaf.
+    """An argument of a forward rule with `symbolic_zeros=True`: its value, and whether its
+    cotangent will be needed. In a pytree it is a leaf.
     """
 
     value: Any
@@ -107,7 +107,7 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
     return tree_map(lambda p: p.value, tree)
 
 
-# ---- what both have in common ----
+# ---- shared by both kinds of rules ----
 
 
 def name_of(fun: Any) -> str:
@@ -126,7 +126,7 @@ def positional_count(signature: inspect.Signature | None) -> int:
 def by_position(
     kind: str, fun: Callable, signature: inspect.Signature | None, args: tuple, kwargs: dict
 ) -> tuple:
-    """All arguments of a call by position, defaults included; `kind` is what decorates `fun`."""
+    """All arguments of a call by position, defaults included; `kind` names the decorator."""
     if signature is None:
         if kwargs:
             raise TypeError(f"{name_of(fun)} has no signature: give arguments by position")
@@ -161,8 +161,7 @@ _RULES = ("def_vmap", "defjvp", "defjvps", "defvjp", "def_transpose")
 
 def forwarded(made: Any, name: str) -> Any:
     """A method that gives a rule, of the function that `made` decorates."""
-    # A decorator may stand above another one; until `__init__` has run there is nothing to
-    # ask.
+    # One decorator may be applied to another; before `__init__` has run there is nothing to read.
     if name not in _RULES or "fun" not in vars(made):
         raise AttributeError(f"{type(made).__name__!r} object has no attribute {name!r}")
     return getattr(made.fun, name)
@@ -242,7 +241,7 @@ class Results:
         self.of_rule: Any = None
         #: Types of the leaves of the function's result, without the axes of mapped values.
         self.avals: list[ShapedArray] = []
-        #: Puts the leaves of residuals back into what the forward rule of a vjp last returned.
+        #: Unflattens the residuals that the forward rule of a vjp returned last.
         self.residuals: Callable[[list], Any]
 
     def note(self, out: Any) -> list:
@@ -257,7 +256,7 @@ class Results:
         Parameters
         ----------
         must :
-            What the rule must produce; a pair of braces in it stands for what must be alike.
+            The required output of the rule, with a pair of braces for the part that must agree.
         """
         # The function may not have run: under jvp only the rule does.
         if self.of_fun is None:
@@ -288,16 +287,16 @@ def operands(args: Any) -> tuple[Any, list, Any]:
     """Arguments with Arrays in the place of NumPy arrays, their leaves and structure."""
     leaves, spec = tree.flatten(args)
     for x in leaves:
-        aval_of(x)  # raises for what is no array
+        aval_of(x)  # raises for values that are not arrays
     if any(isinstance(x, np.ndarray) for x in leaves):
         leaves = [traces.immutable(x) for x in leaves]
-        # The function must see what transformations see.
+        # The function must see the same values as transformations.
         args = tree.unflatten(spec, leaves)
     return args, leaves, spec
 
 
 def flatten_outputs(out: Any, what: str = "function with a custom rule") -> tuple[list, Any]:
-    """The leaves and structure of a result; messages name `what` returned it."""
+    """The leaves and structure of a result; messages name `what` as its origin."""
     leaves, spec = tree.flatten(out)
     for x in leaves:
         if isinstance(x, Ref):
@@ -305,7 +304,7 @@ def flatten_outputs(out: Any, what: str = "function with a custom rule") -> tupl
                 f"the {what} returned a mutable array reference of type {x.type}, but references "
                 "cannot be returned. Return its value, ref[...]"
             )
-        aval_of(x)  # raises for what is no array
+        aval_of(x)  # raises for values that are not arrays
     return [traces.immutable(x) for x in leaves], spec
 
 
@@ -316,7 +315,7 @@ def to_symbolic(x: Any) -> Any:
 def as_array(x: Any) -> Any:
     """A (co)tangent as rules may expect it: with the attributes of an array."""
     x = instantiate(x)
-    # Rules may ask for .shape and .dtype, which Python scalars do not have.
+    # Rules may read .shape and .dtype, which Python scalars do not have.
     return from_host(x) if isinstance(x, (bool, int, float, complex)) else x
 
 
@@ -324,7 +323,7 @@ def from_symbolic(x: Any) -> Any:
     """A rule's (co)tangent as transformations take it."""
     if isinstance(x, SymbolicZero):
         return Zero(x.aval)
-    # What a rule returns for an integer argument.
+    # A rule's result for an integer argument.
     if isinstance(x, np.ndarray) and x.dtype == dtypes.float0:
         return Zero(ShapedArray(x.shape, dtypes.float0))
     return x

@@ -88,7 +88,7 @@ class custom_vjp(CustomFunction):
         optimize_remat: bool = False,
     ) -> None:
         """Give the rules: `fwd(*args) -> (output, residuals)` and `bwd(residuals, cotangent) ->
-        cotangents`, one an argument (None: zero).
+        cotangents`, one for each argument (None: zero).
 
         Parameters
         ----------
@@ -96,9 +96,9 @@ class custom_vjp(CustomFunction):
             `fwd` gets CustomVJPPrimals, which say whether they are differentiated, and cotangents
             that are nothing come to `bwd` as SymbolicZero.
         optimize_remat :
-            Where `checkpoint` computes the residuals again later, the first pass calls the function
-            instead of `fwd`. Without it what `fwd` computes for nobody is left out all the same;
-            a kernel of the user's that gives residuals too cannot be taken apart so.
+            If `checkpoint` recomputes the residuals later, the first pass calls the function
+            instead of `fwd`. Even without it, unread results of `fwd` are removed; a user's kernel
+            that also returns residuals cannot be split this way.
         """
         check_rule("defvjp", "fwd", fwd)
         check_rule("defvjp", "bwd", bwd)
@@ -113,7 +113,7 @@ class custom_vjp(CustomFunction):
             )
         # Arguments by position, and which of them are Python values.
         fixed, static, dynamic = self._split(self._positional(args, kwargs))
-        # `bwd` runs later, when a tracer of now is gone.
+        # `bwd` runs later, when current tracers are no longer valid.
         for x in tree.flatten(static)[0]:
             if isinstance(x, traces.Tracer):
                 raise errors.UnexpectedTracerError(
@@ -134,7 +134,7 @@ class custom_vjp(CustomFunction):
             if refs:
                 flatten_outputs(out)
             return out
-        # What mutable references hold is an operand, and what is written to them a result.
+        # The contents of mutable references are operands, and their new contents are results.
         raw, in_spec = tree.flatten(dynamic)
         held = RefArguments(raw)
         dynamic, leaves, in_spec = operands(tree.unflatten(in_spec, held.emptied(raw)))
@@ -145,8 +145,8 @@ class custom_vjp(CustomFunction):
             new, out = held.call(lambda given: results.note(self.fun(*put(given))), values)
             return [*new, *out]
 
-        # Function and rules as functions of flat arrays: what the primitive holds. They run when
-        # a transformation asks for them.
+        # Function and rules as functions of flat arrays, stored in the primitive. They run when a
+        # transformation needs them.
         fwd, bwd = self._flat_rules(put, static, leaves, in_spec, results, held)
         out = custom_vjp_call_p.bind(
             *leaves,
@@ -176,7 +176,7 @@ class custom_vjp(CustomFunction):
         names = f"Custom VJP fwd rule {name_of(fwd_rule)} for function {name_of(self.fun)}"
 
         def fwd(primals, perturbed):
-            # The rule sees which arguments will be asked for, and may save the rest.
+            # The rule sees which cotangents are needed, and may skip the rest.
             primals = list(primals)
             for i in range(len(primals)):
                 if i in held.at:
@@ -217,7 +217,7 @@ class custom_vjp(CustomFunction):
                         f"reference of type {x.type} that is none of its arguments: return its "
                         "value, ref[...]"
                     )
-            # References among residuals are not values: they are put back by `fill`.
+            # References among residuals are not values: `fill` restores them.
             fill, rest = emptied(pair[1])
             residuals, structure = flatten_outputs(rest)
             results.residuals = lambda values: fill(tree.unflatten(structure, values))
@@ -244,18 +244,18 @@ def _is_traced(x: Any) -> bool:
 
 
 def _cotangents(found: Any, in_avals: list[ShapedArray], in_spec: Any) -> list:
-    """One cotangent a leaf of the arguments; None above any of them means zeros."""
-    # A list of cotangents is as good as a tuple of them, if the length fits.
+    """One cotangent for each leaf of the arguments; None for a subtree means zeros."""
+    # A list of cotangents is accepted for a tuple, if the length fits.
     if isinstance(found, list) and len(found) == len(tree.treedef_children(in_spec)):
         found = tuple(found)
     given, spec = tree.flatten(found)
     if spec != in_spec:
-        # None may stand for a whole argument.
+        # None may replace a whole argument.
         given = _spread(found, in_avals, in_spec, spec)
     out = []
     for i, (ct, aval) in enumerate(zip(given, in_avals, strict=True)):
         ct, want = from_symbolic(ct), tangent_aval(aval)
-        # Whatever a rule says of an integer argument, its cotangent is nothing.
+        # Whatever a rule returns for an integer argument, its cotangent is float0.
         if is_zero(ct) and ct.aval.shape != want.shape:
             raise ValueError(
                 "Custom VJP bwd rule must produce an output with the same type as the args tuple "
@@ -274,8 +274,8 @@ def _cotangents(found: Any, in_avals: list[ShapedArray], in_spec: Any) -> list:
                 f"type {aval_of(ct).str_short()} corresponding to an input of type "
                 f"{aval.str_short()}, so the shapes do not match"
             )
-        # The dtype is made to fit (JAX passes on what the rule gave); the shape is not. Cotangents
-        # of an extended dtype add up by its rules.
+        # The dtype is converted (JAX passes on the rule's result); the shape is not. Cotangents of
+        # an extended dtype are added by its own rules.
         out.append(
             ct if isinstance(aval_of(ct).dtype, dtypes.ExtendedDType) else cast_like(ct, want)
         )
@@ -283,11 +283,13 @@ def _cotangents(found: Any, in_avals: list[ShapedArray], in_spec: Any) -> list:
 
 
 def _spread(found: Any, in_avals: list, in_spec: Any, spec: Any) -> list:
-    """Cotangents whose structure is a prefix of the arguments', with None at its short ends."""
+    """Broadcast cotangents whose structure is a prefix of the arguments', with None for subtrees of
+    zeros.
+    """
     arguments = tree.unflatten(in_spec, in_avals)
     is_none = lambda x: x is None
     try:
-        # None stands for zeros of all that is below it; anything else must have the full structure.
+        # None means zeros for its whole subtree; anything else must have the full structure.
         given = tree.prefix_broadcast(found, arguments, is_leaf=is_none)
     except ValueError:
         given = None
@@ -303,7 +305,7 @@ def _spread(found: Any, in_avals: list, in_spec: Any, spec: Any) -> list:
     return given
 
 
-# ---- the rule beside the result ----
+# ---- results with their rules ----
 
 
 class _Staged:
@@ -342,8 +344,8 @@ def custom_gradient(fun: Callable) -> Callable:
         leaves, out_spec = tree.flatten(out)
         flat = lambda *cotangents: tree.flatten(rule(tree.unflatten(out_spec, cotangents)))
         avals = [tangent_aval(aval_of(x)) for x in leaves]
-        # The user's rule closes over values of the forward pass. Staged at once, it becomes a
-        # Graph whose constants are these values: residuals, that every transformation can see.
+        # The user's rule closes over values of the forward pass. Staged immediately, it becomes a
+        # Graph whose constants are these values: residuals, which every transformation can see.
         graph, in_spec = stage_aux(flat, avals, TracedFunction(rule, "custom_gradient"))
         return out, _Staged(graph.consts, (opened(graph), in_spec))
 

@@ -19,7 +19,7 @@ def donated_leaves(spec: Any, argnums: Iterable[int], argnames: Iterable[str]) -
     # The structure alone: the arguments themselves need not be there.
     positional, named = spec.children()
     args, (_, names) = positional.children(), named.node_data()
-    # The leaves of an argument follow those of the arguments before it.
+    # Leaves are numbered across arguments, in order.
     leaves = itertools.count()
     of_args = [list(itertools.islice(leaves, a.num_leaves)) for a in args]
     of_names = {
@@ -34,17 +34,17 @@ def donated_leaves(spec: Any, argnums: Iterable[int], argnames: Iterable[str]) -
 def given_away(graph: Graph, donated: frozenset[int], warn: bool = True) -> frozenset[int]:
     """Return which donated arguments give their memory to a result; warn of those that cannot.
 
-    The others stay as they are: there is nothing to gain by deleting them.
+    The others are not donated: deleting them would gain nothing.
     """
     if not donated:
         return donated
-    # Each result takes the memory of one argument, of as many bytes as it has.
+    # Each result reuses the memory of one argument with the same number of bytes.
     results = Counter(a.nbytes for a in graph.out_avals)
     read = {v for eqn in graph.eqns for v in eqn.invars} | set(graph.outvars)
     usable, unusable = [], []
     for i in sorted(donated):
         var = graph.invars[i]
-        # What the function does not even read is no part of its program.
+        # An argument that the function does not read is not part of its program.
         if var not in read:
             continue
         if results[var.aval.nbytes]:

@@ -1,7 +1,7 @@
-"""Meshes whose axes are Explicit: `reshard`, and parts of programs that are laid out otherwise.
+"""Meshes with Explicit axes: `reshard`, and parts of programs with other axis types.
 
-Floor 6. In: values, and how they are to lie. Out: the same values; functions that are traced with
-other types of axes.
+Floor 6. In: values and their new shardings. Out: the same values; functions that are traced with
+other axis types.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _ends(x: Any) -> bool:
 
 @boundary
 def reshard(xs: Any, out_shardings: Any) -> Any:
-    """The values laid over a mesh anew: their types say so where its axes are Explicit.
+    """Reshard values over a mesh; along its Explicit axes the new sharding is part of their types.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def _open_along_auto(sharding: NamedSharding, aval: ShapedArray) -> NamedShardin
         return sharding
     given = cuts_of(aval.layout) or ((),) * aval.ndim
     spec = sharding.spec.partitions
-    # What is cut along Explicit axes, and is not to be, has to be gathered.
+    # Axes that are sharded along Explicit axes, and should not be, must be gathered.
     parts = [
         UNCONSTRAINED if part is None and not {*mesh.explicit_axes}.intersection(cut) else part
         for part, cut in zip_longest(spec, given)
@@ -103,7 +103,7 @@ def _over_mesh_of(x: Any, spec: PartitionSpec, what: str) -> NamedSharding:
     """Return a spec over the mesh in context, else over that of a value's type."""
     mesh = get_abstract_mesh()
     if mesh.empty:
-        # The mesh that the type names, then the one that an array lies over.
+        # The mesh of the type first, then that of the array.
         mesh = aval_of(x).sharding.mesh
     if mesh.empty:
         own = getattr(x, "sharding", None) if not isinstance(x, traces.Tracer) else None
@@ -154,7 +154,7 @@ def _with_devices(sharding: NamedSharding, x: Any) -> NamedSharding:
 
 
 def makes_terms(out_sharding: Any) -> bool:
-    """Whether an operation that runs at once is to give terms of a sum.
+    """Whether an operation that runs immediately should return terms of a sum.
 
     It has to run as a program (`as_program`): on its own it would make the sum.
     """
@@ -163,7 +163,7 @@ def makes_terms(out_sharding: Any) -> bool:
 
 
 def as_program(f: Callable, *args: Any, **kwargs: Any) -> Any:
-    """Return what a function gives, as one program of the arrays among its arguments."""
+    """Call a function as one program of the arrays among its arguments."""
     return _traced(lambda values, call: call(values), f, args, kwargs)
 
 
@@ -177,7 +177,7 @@ def auto_axes(
     axes: str | Sequence[str] | None = None,
     out_sharding: Any = None,
 ) -> Any:
-    """A function inside of which the compiler decides how values lie along Explicit axes.
+    """Make a function inside which the compiler decides shardings along Explicit axes.
 
     It is a way out where a layout does not follow from types: only the results need one.
 
@@ -186,8 +186,8 @@ def auto_axes(
     axes :
         The axes of the mesh to leave to the compiler; by default all that are Explicit.
     out_sharding :
-        How each result lies: a PartitionSpec or NamedSharding, as a prefix of the result. It may
-        be given in the call instead, as `out_sharding=`.
+        The sharding of each result: a PartitionSpec or NamedSharding, as a prefix of the result. It
+        may be given in the call instead, as `out_sharding=`.
 
     Examples
     --------
@@ -230,14 +230,14 @@ def explicit_axes(
     axes: str | Sequence[str] | None = None,
     in_sharding: Any = None,
 ) -> Any:
-    """A function inside of which types say how values lie along Auto axes.
+    """Make a function inside which types record shardings along Auto axes.
 
     Parameters
     ----------
     axes :
         The axes of the mesh that become Explicit; by default all that are Auto.
     in_sharding :
-        How each argument lies inside: a PartitionSpec or NamedSharding, as a prefix of the
+        The sharding of each argument inside: a PartitionSpec or NamedSharding, as a prefix of the
         arguments. It may be given in the call instead, as `in_sharding=`.
 
     Examples
@@ -266,14 +266,15 @@ def explicit_axes(
         inside = mesh.update_axis_types(_changed(mesh, axes, AxisType.Explicit, "explicit_axes"))
         specs = tree.prefix_broadcast(ins, args, _ends, "explicit_axes in_sharding")
         leaves = tree.flatten(args)[0]
-        # Keyword arguments, which come after the others, lie as they come.
+        # Keyword arguments, which come after the others, keep their sharding.
         specs = [s for s, x in zip(specs, leaves, strict=True) if _is_array(x)]
 
         def body(leaves: list, call: Callable) -> Any:
             with use_abstract_mesh(inside):
                 given = [_laid(x, s, inside) for x, s in zip_longest(leaves, specs)]
                 out = call(given)
-            # Outside the mesh has its own types of axes again, in which these layouts mean nothing.
+            # Outside, the mesh has its own axis types again, for which these layouts are
+            # meaningless.
             found, structure = tree.flatten(out)
             return tree.unflatten(structure, [without_types(x, mesh) for x in found])
 
@@ -283,7 +284,9 @@ def explicit_axes(
 
 
 def _option(name: str, value: Any, kwargs: dict) -> Any:
-    """Return an option that was given before, or with the call, of whose arguments it is none."""
+    """Return an option given either earlier or in this call, and remove it from the keyword
+    arguments.
+    """
     found = kwargs.pop(name, None) if value is None else value
     if found is None:
         raise TypeError(f"Missing required keyword argument: {name!r}")
@@ -351,9 +354,9 @@ def _is_array(x: Any) -> bool:
 
 
 def _traced(body: Callable, f: Callable, args: tuple, kwargs: dict) -> Any:
-    """Run `body` on the arrays among the arguments, traced: as a program of its own if need be."""
+    """Trace `body` on the arrays among the arguments, in a new program if there is none."""
     leaves, spec = tree.flatten((args, kwargs))
-    # Only arrays are traced: other arguments, such as functions, stay as they are.
+    # Only arrays are traced: other arguments, such as functions, are passed unchanged.
     here = [i for i, x in enumerate(leaves) if _is_array(x)]
 
     def call(values: list) -> Any:
@@ -364,7 +367,7 @@ def _traced(body: Callable, f: Callable, args: tuple, kwargs: dict) -> Any:
         return f(*args, **kwargs)
 
     arrays = [leaves[i] for i in here]
-    # Outside of a program nothing would decide about layouts inside: it becomes a program.
+    # Layouts inside are decided only in a program, so make one if there is none.
     if traces.is_base():
         return jit(lambda values: body(values, call))(arrays)
     return body(arrays, call)

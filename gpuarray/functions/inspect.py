@@ -64,7 +64,7 @@ def make_jaxpr(
     @boundary
     @functools.wraps(fun)
     def trace_it(*args, **kwargs) -> Any:
-        # A wrapper of its own, not the function's cache: printing must show what tracing does now.
+        # A new wrapper, not the function's cache: printing must show what tracing does now.
         own = functools.wraps(fun)(lambda *a, **k: fun(*a, **k))
         jitted = Jitted(own, JitOptions(static_argnums=nums))
         # The named axes are there for the trace alone.
@@ -90,14 +90,14 @@ def eval_shape(fun: Callable, *args, **kwargs) -> Any:
     """
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")
-    # The trace is kept with the function, as that of `jit` is.
+    # The trace is cached with the function, as that of `jit` is.
     return Jitted(fun, JitOptions(purpose="eval_shape")).eval_shape(*args, **kwargs)
 
 
 def typeof(x):
     """The abstract value of `x`: its shape, dtype and weak type.
 
-    Its `sharding` says over which mesh an array lies, and how Explicit axes of that mesh cut it.
+    Its `sharding` gives the mesh of an array, and its sharding along Explicit axes of that mesh.
 
     >>> import gpuarray as ga
     >>> print(ga.typeof(1.0))  # ~ marks a weak type
@@ -110,7 +110,7 @@ def typeof(x):
     aval = aval_of(x)
     if type(x) is not ArrayImpl or aval.layout is not None:
         return aval
-    # The types that programs see say nothing of a mesh that cuts nothing by type.
+    # The types that programs see do not record a mesh without sharded Explicit axes.
     place, mesh = x._place, None
     if place.is_spread:
         mesh = place.sharding.mesh if isinstance(place.sharding, NamedSharding) else None
@@ -131,7 +131,7 @@ _entered = _Entered()
 def _transformed(name: str) -> str:
     """A scope's name within the transformations that began since the scope around was entered."""
     trace: traces.Trace | None = traces.state.trace
-    # Up to the Graph that is traced: what is around it stands in the name already.
+    # Up to the Graph being traced: the name already contains the scopes around it.
     while trace is not None and trace is not _entered.trace and not isinstance(trace, GraphTrace):
         if trace.transform:
             name = f"{trace.transform}({name})"
@@ -142,9 +142,9 @@ def _transformed(name: str) -> str:
 class named_scope(contextlib.ContextDecorator):
     """Name the operations recorded inside a block (or a function).
 
-    `explain`, error messages and printed graphs show it beside the user's line, those inside of
-    others as 'outer/inner'; an equation has it as `source_info.name_stack`. Transformations of a
-    function stand around the first of its names: 'vmap(jvp(outer))/inner'.
+    `explain`, error messages and printed graphs show it with the user's line, nested scopes as
+    'outer/inner'; an equation has it as `source_info.name_stack`. Transformations of a function
+    enclose the first of its names: 'vmap(jvp(outer))/inner'.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> def f(x):
@@ -158,7 +158,7 @@ class named_scope(contextlib.ContextDecorator):
         if not isinstance(name, str):
             raise TypeError(f"named_scope name argument must be a string, got {name!r}")
         self.name = name
-        # A stack: the same object may be entered again inside of itself.
+        # A stack: the same object may be entered again inside itself.
         self._around: list[tuple[str, Any, ranges.Range | None]] = []
 
     def __enter__(self) -> None:
@@ -211,7 +211,8 @@ def named_call(fun: Callable, *, name: str | None = None) -> Callable:
 
 
 def ensure_compile_time_eval():
-    """A context in which operations on concrete values are computed at once, even while tracing.
+    """A context in which operations on concrete values are computed immediately, even while
+    tracing.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> @ga.jit

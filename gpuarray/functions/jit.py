@@ -1,7 +1,7 @@
 """`jit`: its options, checked, and the Jitted function that they give.
 
 Floor 6. In: a Python function and options. Out: a Jitted function (jitted.py), which traces,
-compiles and launches; or an error that says which option is wrong.
+compiles and launches; or an error that names the wrong option.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def jit(
     donate_argnums, donate_argnames :
         Arguments whose memory the results may use; they are deleted.
     in_shardings, out_shardings :
-        How arguments and results lie over devices: a Sharding, a PartitionSpec under a mesh, or
-        None to leave it open, each a prefix of their pytree.
+        The shardings of arguments and results: a Sharding, a PartitionSpec under a mesh, or None to
+        leave it open, each a prefix of their pytree.
     device, backend :
         The one device, or the platform, that the function runs on.
 
@@ -109,7 +109,7 @@ def jit_as(
     inline: bool,
     compiler_options: dict[str, Any] | None,
 ) -> Jitted:
-    """A jitted function with options that are checked; messages name `what` was called."""
+    """A jitted function with checked options; messages use the name `what`."""
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")
     if inspect.isgeneratorfunction(fun):

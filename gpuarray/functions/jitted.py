@@ -51,11 +51,11 @@ class JitOptions(NamedTuple):
     keep_unused: bool = False
     inline: bool = False
     shardings: ShardingOptions | None = None
-    purpose: str = "jit"  # what it is traced for
+    purpose: str = "jit"  # the purpose of the trace
 
 
 class Call(NamedTuple):
-    """A call's values, and what decides which program runs them."""
+    """The values of a call, and everything that selects its program."""
 
     leaves: list
     spec: Any
@@ -159,12 +159,13 @@ class Jitted:
         return Referring(self._fun, self._signature, statics, pure, touched, argnums.leaf_names)
 
     def _call_without_references(self, args: tuple, kwargs: dict):
-        # The three steps of every call: take it apart, find or make its program, run that.
+        # The three steps of every call: flatten the arguments, find or make the program, run it.
         call = self._take_apart(args, kwargs)
-        # What decides the program: settings, structure, static values, shapes and dtypes.
+        # Everything that selects the program: settings, structure, static values, shapes and
+        # dtypes.
         key = (config.state.trace_key, call.spec, call.statics, call.avals)
-        # Under grad, vmap or an outer jit nothing runs now: the call becomes an equation. So it
-        # does of a traced value outside of its trace (ensure_compile_time_eval).
+        # Under grad, vmap or an outer jit nothing runs now: the call becomes an equation. The same
+        # holds for a traced value outside its trace (ensure_compile_time_eval).
         kinds = {*map(type, call.leaves)}
         if traces.state.trace is not lazy.base or any(issubclass(t, traces.Tracer) for t in kinds):
             return self._bind(call, (*key, named) if (named := axis_env()) else key)
@@ -175,7 +176,8 @@ class Jitted:
                 raise
             raise argnums.uncomparable(self.__name__, call.statics, error) from error
         if entry is None:
-            # New, or of the generation before: then it was taken off the fast ones too.
+            # A new entry, or one of the previous generation, which was removed from the fast ones
+            # too.
             entry = self._cache.entries.get_or_make(key, lambda: self._compile(call, key))
         leaves = call.leaves
         arrays = self._concrete(call, args, kwargs)
@@ -194,7 +196,7 @@ class Jitted:
     def _checks_keys(self) -> bool:
         if not config.state.debug_key_reuse:
             return False
-        # What samplers are made of gets keys that they have looked at.
+        # Library functions that samplers consist of get keys that were already checked.
         package = (getattr(self._fun, "__module__", None) or "").partition(".")[0]
         return package != __name__.partition(".")[0] or not self.__name__.startswith("_")
 
@@ -241,7 +243,7 @@ class Jitted:
         for i, value in enumerate(args):
             if i in positions:
                 statics.append((i, argnums.hashable(value, i)))
-                kept.append(None)  # its place, so that positions stay what they are
+                kept.append(None)  # a placeholder, so that positions do not shift
             else:
                 kept.append(value)
         dynamic = {}
@@ -256,7 +258,7 @@ class Jitted:
         """Trace the function for one kind of call."""
         if self._signature is not None:
             self._check_signature(call, self._signature)
-        # 1. What messages call the arguments.
+        # 1. Names of the arguments in messages.
         args, kwargs = tree.unflatten_raw(call.spec, call.leaves)
         purpose = self._options.purpose
         info = TracedFunction(self._fun, purpose, argnums.leaf_names(self._signature, args, kwargs))
@@ -284,7 +286,7 @@ class Jitted:
         with ranges.during(f"trace {self.__name__}", "compile"), traced:
             staged = misses.timed(info, lambda: stage_aux(flat, avals, info, threads=True))
         graph, out_spec = staged
-        # Where each result is to lie, if options of `jit` say so.
+        # Where each result is placed, if options of `jit` say so.
         where = None
         if shardings is not None:
             result = tree.unflatten_raw(out_spec, graph.out_avals)
@@ -317,7 +319,8 @@ class Jitted:
         graph = program.graph
         if program.where is not None:
             program.where.check_runs()
-        # What `trace` shows is what the user donates; what runs takes only what is of use to it.
+        # `trace` shows the user's donations; the running program donates only those that save
+        # memory.
         program = program._replace(donated=given_away(graph, program.donated))
         executable, constants = cache.compiled_graph(graph, self.__name__, reason, program.donated)
         fast = _fast_launcher(program, executable, constants)
@@ -335,8 +338,7 @@ class Jitted:
             # A graph that holds tracers is of this outer trace only.
             if not any(isinstance(c, traces.Tracer) for c in program.graph.consts):
                 self._cache.programs.put(key, program)
-        # Constants become operands: a Graph inside another one holds no arrays of its own, so
-        # that equal ones are shared.
+        # Constants become operands: an inner Graph holds no arrays, so that equal ones are shared.
         if self._checks_keys():
             key_reuse.use_up_operands(program.graph, call.leaves)
         graph, consts = lifted(program.graph)
@@ -348,7 +350,8 @@ class Jitted:
         leaves = [*consts, *given]
         # Donation is kept for `make_jaxpr` to show; the outermost call decides about memory.
         donated = tuple(i in program.donated for i in range(len(call.leaves)))
-        # inline=True: its equations join the outer graph. A device of its own needs the call.
+        # inline=True: its equations join the outer graph. If it has its own device, the call is
+        # needed.
         if self._options.inline and where is None:
             out = evaluate(graph, *leaves)
         else:
@@ -368,7 +371,7 @@ class Jitted:
     # ---- looking inside ----
     @boundary
     def trace(self, *args, **kwargs) -> stages.Traced:
-        """Trace for these arguments (arrays, or what has shape and dtype) without running."""
+        """Trace for these arguments (arrays, or objects with shape and dtype) without running."""
         touched = []
         args, kwargs = structs.with_references((args, kwargs))
         if not any(isinstance(x, Ref) for x in tree.flatten_raw((args, kwargs))[0]):
@@ -419,7 +422,7 @@ class Jitted:
         return len(self._cache.entries)
 
     def __get__(self, instance, owner=None):
-        # As a method of a class it is bound, like the function that it stands for.
+        # In a class it is bound as a method, like the function that it wraps.
         return self if instance is None else types.MethodType(self, instance)
 
     def __repr__(self) -> str:
@@ -435,21 +438,21 @@ class Jitted:
 def _fast_launcher(
     program: TracedProgram, executable: Executable, constants: Constants
 ) -> Callable[..., Any] | None:
-    """Return a launcher that looks at nothing but buffers; None where calls need more than that."""
+    """Return a launcher that reads only buffers; None if calls need more."""
     state, where = config.state, program.where
     # Donated arrays are marked as deleted, and checks look at values: both at each call.
     if program.donated or state.debug_nans or state.debug_infs:
         return None
     if state.no_execution or state.debug_key_reuse:
         return None
-    # A launcher holds no Jitted: what is kept for a function must not keep the function.
+    # A launcher does not hold the Jitted: caches of a function must not keep it alive.
     general = functools.partial(_launch, program, executable, constants)
     # Over several devices: by a mesh in the program or in context, or by shardings of `jit`.
     around = contexts.concrete is not None and contexts.concrete.is_spread
     if executable.meshes or (around if where is None else where.device is None):
         outs = (None,) * len(program.graph.outvars) if where is None else where.outs
         return fastpath.several(executable, constants, outs, program.out_spec, general)
-    # On one device, and whichever it is: where the arguments lie.
+    # On one device, any one: the device of the arguments.
     free = where is None and executable.device is None and constants.over is None
     if free and fastpath.fits(executable):
         return fastpath.generate(executable, constants, program.out_spec, general)
@@ -457,7 +460,7 @@ def _fast_launcher(
 
 
 def _without_statics(call: Call) -> Any:
-    """The structure of the arguments that a compiled function takes: static ones are built in."""
+    """The structure of the arguments of the compiled function: static ones are constants."""
     if not call.statics:
         return call.spec
     fixed = dict(call.statics)
@@ -472,26 +475,26 @@ def _laid(x: Any, sharding: Sharding | None) -> Any:
 
 
 def _place_of(x: Any) -> Place | None:
-    """Return where an argument of `trace` lies, or is said to; None where that is open."""
+    """Return the place of an argument of `trace`, real or declared; None if it is open."""
     if type(x) is ArrayImpl:
         return x._place
     if isinstance(x, stages.ShapeDtypeStruct) and isinstance(x.sharding, Sharding):
         sharding = x.sharding
         if isinstance(sharding, NamedSharding):
-            sharding = over_devices(sharding)  # None: no devices are known yet
+            sharding = over_devices(sharding)  # None: the devices are not known yet
         return None if sharding is None else laid_out(sharding)
     return None
 
 
 def _typed(aval: ShapedArray, sharding: Sharding) -> ShapedArray:
-    """Return the type of an argument that is laid as in_shardings say."""
+    """Return the type of an argument after in_shardings are applied."""
     if is_abstract(sharding):
         return aval.update(sharding=sharding)
     return laid_out(sharding).typed(aval)
 
 
 def _promised(x: Any) -> NamedSharding | None:
-    """Return how an argument of `trace` is cut along axes of which no devices are known yet."""
+    """Return the sharding of an argument of `trace` over a mesh without devices."""
     sharding = x.sharding if isinstance(x, stages.ShapeDtypeStruct) else None
     return sharding if is_abstract(sharding) and over_devices(sharding) is None else None
 

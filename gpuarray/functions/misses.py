@@ -1,4 +1,4 @@
-"""Why a function is traced: what the settings `explain_cache_misses` and `log_compiles` log.
+"""Reasons for tracing: the logs of the settings `explain_cache_misses` and `log_compiles`.
 
 Floor 6. In: a function, its latest calls, and one that has no program yet. Out: lines of the log.
 """

@@ -1,4 +1,5 @@
-"""Results of traced functions: arrays, or errors that say which part of which result is none.
+"""Results of traced functions: arrays, or errors that name the part of the result that is not an
+array.
 
 Floor 6. In: the leaves of what a function returned. Out: values that a Graph can return.
 """
@@ -21,12 +22,12 @@ def checked_output(x: Any, result: Any, number: int, info: TracedFunction) -> An
     """Return leaf `number` of a function's result as a value; TypeError if it is not an array."""
     if isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex)):
         return x
-    # JAX's protocol for objects that stand for an array.
+    # JAX's protocol for objects that convert to an array.
     if hasattr(x, "__jax_array__"):
         return x.__jax_array__()
     refuse_reference(x, info)
     if isinstance(x, ShapeDtypeStruct):
-        if info.purpose == "eval_shape":  # as good as the array, where nobody asks for values
+        if info.purpose == "eval_shape":  # sufficient, since no values are needed
             return zeros(x.aval)
         raise TypeError(
             "A ShapeDtypeStruct does not have a value and cannot be a result: function "

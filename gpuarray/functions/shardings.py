@@ -1,7 +1,7 @@
 """The options `device`, `in_shardings` and `out_shardings` of `jit`.
 
 Floor 6. In: those options. Out: the device or devices that the compiled function runs on, which
-arguments may be moved to them, and where each result is said to lie.
+arguments may be moved to them, and the declared sharding of each result.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Prefix(NamedTuple):
         return found
 
     def _meant(self, leaf: Any, what: str) -> Any:
-        """Return a leaf as a sharding over devices; a Format is asked for its own later."""
+        """Return a leaf as a sharding over devices; the sharding of a Format is read later."""
         if leaf is None:
             # `pjit` under `with mesh:` reads it as the same on all devices, all else as open.
             mesh = entered_mesh() if what == "pjit" else EMPTY
@@ -85,7 +85,7 @@ class Prefix(NamedTuple):
 class ShardingOptions(NamedTuple):
     """Where a jitted function runs, as its options say it: part of its cache key.
 
-    `device` is that of `device=` and `backend=`, which move every argument, wherever it was put.
+    `device` comes from `device=` or `backend=`, which move every argument, even committed ones.
     """
 
     device: Device | None
@@ -96,7 +96,7 @@ class ShardingOptions(NamedTuple):
     def for_arguments(
         self, args: tuple, kwargs: dict, avals: Sequence[ShapedArray], names: Sequence[str]
     ) -> list[Sharding | None]:
-        """How arguments of this structure lie inside; None where the options leave it open."""
+        """The shardings of arguments of this structure; None where the options leave them open."""
         if self.ins is None:
             return [None] * len(avals)
         # in_shardings are a prefix of the positional arguments: there is no place for names in
@@ -111,7 +111,9 @@ class ShardingOptions(NamedTuple):
     def for_call(
         self, args: tuple, kwargs: dict, result: Any, graph: Graph, names: Sequence[str]
     ) -> Where | None:
-        """Where arguments and results of these structures go; None if the options leave it open."""
+        """Shardings of arguments and results of these structures; None if the options leave them
+        open.
+        """
         ins = self.for_arguments(args, kwargs, graph.in_avals, names)
         outs: list[Sharding | None] = [None] * len(graph.outvars)
         if self.outs is not None:
@@ -132,7 +134,7 @@ class ShardingOptions(NamedTuple):
         mesh = _mesh_of(self.what)
         if device is None and not named and mesh is None:
             return None
-        # Shardings may name the devices in any order, but they have to be the same ones.
+        # Shardings may list the devices in any order, but they must be the same ones.
         sets = {frozenset(s.device_set): s for s in named}
         # Several single devices are checked below: `same_device` names the two.
         if len(sets) > 1 and any(len(devices) > 1 for devices in sets):
@@ -150,9 +152,8 @@ class ShardingOptions(NamedTuple):
 
 
 class Where(NamedTuple):
-    """For one kind of call the device (None: several), whether arguments go there from any other
-    device, the shardings of flat arguments and results, as far as they were given, and the mesh in
-    context.
+    """For one kind of call the device (None: several), whether arguments are moved there from any
+    other device, the given shardings of flat arguments and results, and the mesh in context.
     """
 
     device: Device | None
@@ -163,11 +164,11 @@ class Where(NamedTuple):
 
     @property
     def abstract(self) -> list[NamedSharding]:
-        """Those of the shardings that name no devices: such a program can be lowered, not run."""
+        """The shardings without devices: such a program can be lowered, not run."""
         return [s for s in (*self.ins, *self.outs) if is_abstract(s)]
 
     def check_runs(self) -> None:
-        """Refuse to run a program of which some shardings name no devices."""
+        """Refuse to run a program if some of its shardings have no devices."""
         if abstract := self.abstract:
             raise ValueError(
                 f"jit got the sharding {abstract[0]} over an AbstractMesh, which has no devices. "
@@ -196,7 +197,7 @@ def is_abstract(sharding: Any) -> TypeGuard[NamedSharding]:
 
 
 def with_devices(sharding: Any, given: Sequence[Device]) -> Any:
-    """Return a sharding that names no devices over these; any other one as it is."""
+    """Return a sharding without devices over the given ones; any other one unchanged."""
     if not is_abstract(sharding):
         return sharding
     mesh = sharding.mesh
@@ -220,7 +221,7 @@ def run(
     """The results of a program: where its inputs are, or where `where` and the program say."""
     if where is None:
         return _run(executable, inputs, donated, where, constants, info)
-    # Only what the options speak of is moved; copies that this makes are deleted if donated.
+    # Move only arguments with a given sharding; donated originals are deleted.
     laid = [
         x if s is None else _given_as(x, s, i)
         for i, (x, s) in enumerate(zip(inputs, where.ins, strict=True))
@@ -231,7 +232,7 @@ def run(
 
 
 def delete_moved(given: Sequence[Any], laid: Sequence[Any], donated: frozenset[int]) -> None:
-    """Delete donated arguments that the program took as others, laid out as it wants them."""
+    """Delete donated arguments that the program received as resharded copies."""
     for i in donated:
         if type(given[i]) is ArrayImpl and given[i] is not laid[i]:
             given[i]._bufs = None
@@ -248,11 +249,11 @@ def _run(
     mesh = _mesh_of("jit", spread=False) if where is None else where.mesh
     if mesh is not None:
         _check_in_context(inputs, mesh, info)
-    # The place that the inputs agree on, but for those that may be moved.
+    # The common place of the inputs, apart from those that may be moved.
     place = None
     device = same_device(executable.device, None if where is None else where.device)
     for x in inputs:
-        # With device= every argument is moved, so none of them has a say.
+        # With device= every argument is moved, so their places do not matter.
         if where is None or not where.moved:
             if place is None:
                 place = x._place
@@ -260,13 +261,13 @@ def _run(
                 if x._place.committed and place.committed and x._place.devices != place.devices:
                     raise _incompatible(inputs, info)
                 place = lazy.common_place(place, x._place)
-    # A device that was asked for wins, unless an input is committed to another one.
+    # A requested device wins, unless an input is committed to another one.
     if device is not None:
         chosen = place_of(device, True)
         if place is not None:
             lazy.common_place(place, chosen)  # raises
         place = chosen
-    # No inputs at all, all of them moved, or none that was put anywhere: the mesh in context says.
+    # No inputs, or all moved, or none committed: the mesh in context decides.
     else:
         place = spread.place_of_work(place)
     # Deleted inputs raise here, before anything is launched.
@@ -282,7 +283,7 @@ def _run(
             f"{[d.id for d in over[0].devices.flat]}. Leave device= (or the sharding on one "
             "device) out."
         )
-    # Pending operations run first: the program may donate what they read.
+    # Run pending operations first: the program may donate their inputs.
     lazy.flush_all()
     if constants.over is not None:
         constants = constants.beside(_settled(executable, where, place))
@@ -298,17 +299,17 @@ def _run(
                 "Received incompatible devices for jitted computation. Got "
                 f"{_named(error.number, inputs[error.number], info)} and {error.program}"
             ) from None
-    # Where they are asked for, or beside the inputs, in the memory that their types name.
+    # Results are placed as requested, or like the inputs, in the memory space of their types.
     avals = executable.out_avals
     places = [place.holding(a) for a in avals] if where is None else where.places(avals)
-    # Results exist at once, without buffers; the launch fills them in.
+    # Results exist immediately, without buffers; the launch fills them in.
     arrays = [ArrayImpl(p.typed(a), p, None) for a, p in zip(avals, places, strict=True)]
     launch(executable, inputs, arrays, place, donated, constants=constants)
     return arrays
 
 
 def _settled(executable: Executable, where: Where | None, place: Place) -> tuple[Device, ...]:
-    """Return the devices that a program runs on whatever its constants are; () if none are."""
+    """Return the devices of a program if they do not depend on its constants; () otherwise."""
     if where is not None and where.device is not None:
         return (where.device,)
     if place.committed:
@@ -329,7 +330,7 @@ def _spreads(
         return where.device is None
     if constants.over is not None:
         return True
-    # `set_mesh` says where programs run whose inputs nobody has placed.
+    # `set_mesh` determines where programs with uncommitted inputs run.
     return _mesh_of("jit") is not None and not place.committed and executable.device is None
 
 
@@ -339,7 +340,9 @@ def team_for(
     where: Where | None,
     constants: Constants,
 ) -> spread.Team | None:
-    """Return what runs a program over several devices for inputs in these places; None for one."""
+    """Return the Team that runs a program over several devices for inputs in these places; None for
+    one.
+    """
     places = list(places)
     wanted: Sequence[Sharding | None] = [None] * len(executable.out_avals)
     if where is not None:
@@ -348,7 +351,7 @@ def team_for(
             p if s is None or where.device is not None else laid_out(s)
             for p, s in zip(places, where.ins, strict=True)
         ]
-    # The same question as `_run` asks, of places alone: no array is there yet.
+    # The same decision as in `_run`, from places alone: there are no arrays yet.
     common = devices.default_place()
     for place in places:
         common = common if place is None else lazy.common_place(common, place)
@@ -373,7 +376,7 @@ def _incompatible(inputs: Sequence[ArrayImpl], info: TracedFunction | None) -> V
 
 
 def _check_in_context(inputs: Sequence[ArrayImpl], mesh: Mesh, info: TracedFunction | None) -> None:
-    """Refuse arguments that were put on other devices than those of the mesh in context."""
+    """Refuse arguments committed to other devices than those of the mesh in context."""
     for i, x in enumerate(inputs):
         if x._place.committed and {*x._place.all_devices} != {*mesh._flat}:
             raise ValueError(
@@ -385,7 +388,7 @@ def _check_in_context(inputs: Sequence[ArrayImpl], mesh: Mesh, info: TracedFunct
 
 
 def _named(i: int, x: ArrayImpl, info: TracedFunction | None) -> str:
-    """Return what an argument is called in messages, and where it is."""
+    """Return an argument's name in messages, with its place."""
     name = info.arg_names[i] if info is not None else f"number {i}"
     function = "" if info is None else f" of {info.name}"
     return (
@@ -424,8 +427,8 @@ def same_pieces(a: Place, b: Place, shape: tuple[int, ...]) -> bool:
 
 
 def _given_as(x: ArrayImpl, sharding: Sharding, number: int) -> ArrayImpl:
-    """Return an argument as in_shardings wants it: what nobody placed is moved, and from one device
-    to another.
+    """Return an argument with the sharding of in_shardings: uncommitted arrays are moved, and
+    arrays on one device to another.
     """
     place = laid_out(sharding)
     if x._place.committed and x._place.kind != place.kind:
@@ -459,7 +462,7 @@ def _prefix(name: str, shardings: Any, what: str) -> Prefix | None:
         return None
     # Checked when `jit` is called, before any argument is known.
     leaves, spec = tree.tree_flatten(shardings, _ends)
-    # The default of all arguments may be said of some of them.
+    # The default of all arguments may be given explicitly for some of them.
     leaves = [None if leaf is UNSPECIFIED else leaf for leaf in leaves]
     for leaf in leaves:
         if isinstance(leaf, MemoryLayout):
@@ -522,7 +525,7 @@ def _check_once(spec: PartitionSpec, name: str) -> None:
 
 
 def _mesh_of(what: str, spread: bool = True) -> Mesh | None:
-    """Return the mesh in context on which programs run that nothing else places; None for none.
+    """Return the mesh in context for programs that nothing else places; None if there is none.
 
     One of a single device counts where types name its axes, and always with `spread=False`.
     """

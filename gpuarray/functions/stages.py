@@ -50,7 +50,7 @@ native = lazy_module("gpuarray.backends.native.explained")
 
 @dataclasses.dataclass(frozen=True)
 class ArgInfo:
-    """What a stage knows of one array among the arguments: its type, and whether it is donated."""
+    """The type of one array argument, and whether it is donated."""
 
     struct: ShapeDtypeStruct
     donated: bool
@@ -97,13 +97,13 @@ class Stage:
         self._in_spec = in_spec
         self._out_spec = out_spec
         self._donated = donated
-        # Where each flat argument lies, as far as it is known.
+        # The place of each flat argument, if known.
         self._places = places or (None,) * len(graph.invars)
         self._arg_names = arg_names
-        # How it is cut along axes of which no devices are known yet.
+        # Its sharding along axes whose devices are not known yet.
         self._promised = promised
-        #: For a function of mutable references: those it closes over. Its program takes the
-        #: values of references before the arguments, and returns the new ones before the result.
+        #: For a function of mutable references: those it closes over. Its program takes the values
+        #: of references before the arguments, and returns their new values before the result.
         self.touched: list[Ref] | None = None
 
     @property
@@ -142,7 +142,7 @@ class Stage:
 
     @property
     def out_info(self):
-        """Shapes and dtypes of the result, and where `out_shardings` says that it lies."""
+        """Shapes and dtypes of the result, and its `out_shardings`."""
         structs = [struct_of(a) for a in self.jaxpr.out_avals]
         for i, laid in enumerate(() if self._where is None else self._where.outs):
             if laid is not None:
@@ -161,7 +161,7 @@ class Stage:
         return given_away(self.jaxpr, self._donated, warn=False)
 
     def _next(self, kind: type) -> Any:
-        # All that is known so far goes on to the next stage.
+        # The information known so far is passed to the next stage.
         about = (self._in_spec, self._out_spec, self._donated, self.fun_name, self._where)
         new = kind(self.jaxpr, *about, self._places, self._arg_names, self._promised)
         new.touched = self.touched
@@ -214,8 +214,8 @@ class Lowered(Stage):
     ) -> Compiled:
         """The function compiled for these argument types, to be called.
 
-        `device_assignment` says which devices it is for, where arguments and shardings are over an
-        AbstractMesh; else it has to be those where arguments lie.
+        `device_assignment` gives the devices if arguments and shardings are over an AbstractMesh;
+        else it must match those of the arguments.
         """
         check_options(compiler_options)
         if self._abstract:
@@ -239,12 +239,12 @@ class Lowered(Stage):
 
     @property
     def _put(self) -> tuple[Device, ...] | None:
-        """The devices that some argument was put on; None if none was."""
+        """The devices of committed arguments; None if none is committed."""
         put = (p for p in self._places if p is not None and p.committed)
         return next((p.all_devices for p in put), None)
 
     def _over(self, given: Sequence[Device] | None) -> Lowered:
-        """Return this stage over devices: these, or else those where other arguments lie."""
+        """Return this stage over devices: these, or else those of other arguments."""
         given = self._put if given is None else given
         if given is None:
             raise RuntimeError(
@@ -307,7 +307,7 @@ class Lowered(Stage):
         return source.cuda_source(self.plan)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
-        """What the compiler works on: the Graph, or for the dialect "cuda" its text.
+        """The compiler's representation: the Graph, or for the dialect "cuda" its text.
 
         >>> import gpuarray as ga
         >>> print(ga.jit(lambda x: x + 1).lower(1.0).compiler_ir())
@@ -323,10 +323,10 @@ class Lowered(Stage):
         )
 
     def cpp_source(self) -> str:
-        """The C++ of what native code runs on a CPU, with the user's lines as comments.
+        """The C++ that native code runs on a CPU, with the user's lines as comments.
 
-        It is what `GPUARRAY_NATIVE` has compiled, but for these comments; no compiler is needed to
-        look at it. Steps that NumPy runs stand in it as comments.
+        Apart from these comments, `GPUARRAY_NATIVE` compiles this text; no compiler is needed to
+        look at it. Steps that NumPy runs appear as comments.
 
         >>> import gpuarray as ga, gpuarray.numpy as gnp
         >>> text = ga.jit(lambda x: gnp.sin(x) + 1).lower(gnp.ones(3)).cpp_source()
@@ -356,7 +356,7 @@ class Compiled(Lowered):
 
     @property
     def input_shardings(self):
-        """How (args, kwargs) lie over devices.
+        """The shardings of (args, kwargs).
 
         >>> import gpuarray as ga, gpuarray.numpy as gnp
         >>> ga.jit(lambda x: x + 1).lower(gnp.ones(3)).compile().input_shardings[0]
@@ -368,7 +368,7 @@ class Compiled(Lowered):
 
     @property
     def output_shardings(self):
-        """How the result lies over devices.
+        """The shardings of the result.
 
         >>> import gpuarray as ga, gpuarray.numpy as gnp
         >>> ga.jit(lambda x: x + 1).lower(gnp.ones(3)).compile().output_shardings
@@ -378,14 +378,14 @@ class Compiled(Lowered):
 
     @property
     def input_formats(self):
-        """How (args, kwargs) lie over devices and in memory."""
+        """The shardings and memory layouts of (args, kwargs)."""
         shardings = tree.flatten_raw(self.input_shardings)[0]
         pairs = zip(self.jaxpr.in_avals, shardings, strict=True)
         return tree.unflatten_raw(self._in_spec, [format_of(a.ndim, s) for a, s in pairs])
 
     @property
     def output_formats(self):
-        """How the result lies over devices and in memory.
+        """The shardings and memory layouts of the result.
 
         >>> import gpuarray as ga, gpuarray.numpy as gnp
         >>> ga.jit(lambda x: x + 1).lower(gnp.ones(3)).compile().output_formats.layout
@@ -412,8 +412,7 @@ class Compiled(Lowered):
 
     def _on_one(self) -> list[Place]:
         """Return the place of a program for one device, in a list."""
-        # The program's own device, the one that options ask for, or that of an argument which was
-        # put somewhere.
+        # The program's own device, the one given by options, or that of a committed argument.
         given = [self._executable.device, self._where and self._where.device]
         given += [p.device for p in self._places if p is not None and p.committed]
         found = next((d for d in given if d is not None), None)
@@ -441,7 +440,7 @@ class Compiled(Lowered):
     def __call__(self, *args, **kwargs):
         if self.touched is None:
             return self._run(args, kwargs)
-        # References are operands and results of the program: their values go in, and the new ones
+        # References are operands and results of the program: their values enter, and the new ones
         # are stored.
         passed, (args, kwargs) = taken_out((args, kwargs))
         refs = [*passed, *self.touched]
@@ -470,8 +469,7 @@ class Compiled(Lowered):
         kinds = [(a.shape, a.dtype) for a in map(aval_of, leaves)]
         if kinds != [(a.shape, a.dtype) for a in self.jaxpr.in_avals]:
             raise self._types_differ(leaves)
-        # The arguments as arrays; what is laid otherwise for the program stays apart from what was
-        # given.
+        # The arguments as arrays; resharded copies are kept separate from the originals.
         inputs: list = [host.from_host(x) for x in leaves]
         laid = list(inputs)
         if self._team is not None:
@@ -510,7 +508,7 @@ class Compiled(Lowered):
                     f"Argument {self._name(i)} with {x.aval.str_short()} compiled for "
                     f"{wanted.sharding} and called with {x.sharding}"
                 )
-            # Nobody has placed it: it may move to where it was when this was compiled.
+            # Not committed: it may move to the place it had when this was compiled.
             elif known is not None and known.committed:
                 inputs[i] = to_place(x, known)
         if rows:

@@ -1,7 +1,7 @@
-"""Structs: shapes and dtypes that stand for arrays, and for mutable references to them.
+"""Structs: shapes and dtypes used in place of arrays, and of mutable references to them.
 
-Floor 6. In: what a user states, or avals. Out: `ShapeDtypeStruct`, which tracing takes in place of
-arrays.
+Floor 6. In: what a user declares, or avals. Out: `ShapeDtypeStruct`, which tracing takes in place
+of arrays.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from gpuarray.transforms.references import Ref
 
 
 class ShapeDtypeStruct:
-    """Shape and dtype of an array that need not exist: what `eval_shape` returns and `lower` takes.
+    """Shape and dtype of an array that need not exist: returned by `eval_shape`, accepted by
+    `lower`.
 
-    With `is_ref` it stands for a mutable reference to such an array.
+    With `is_ref` it represents a mutable reference to such an array.
 
     >>> ShapeDtypeStruct((2, 3), "float32")
     ShapeDtypeStruct(shape=(2, 3), dtype=float32)
@@ -41,7 +42,7 @@ class ShapeDtypeStruct:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self._stated = ShapedArray(tuple(shape), dtypes.as_dtype(dtype), weak_type)
         self.is_ref = bool(is_ref)
-        self._exact = False  # whether it is the type of an array that exists
+        self._exact = False  # whether it is the type of an existing array
         self._layout = None
         if isinstance(sharding, Format):
             if sharding.layout is MemoryLayout.AUTO:
@@ -51,7 +52,7 @@ class ShapeDtypeStruct:
                 )
             self._layout = sharding.layout
             sharding = sharding.sharding_of(self._stated.shape, "ShapeDtypeStruct")
-        # What cannot be is refused here, not where the struct is used.
+        # Refuse impossible values here, not where the struct is used.
         if not (sharding is None or isinstance(sharding, (Sharding, PartitionSpec))):
             raise ValueError(
                 "sharding should be an instance of `jax.sharding.Sharding`, "
@@ -66,7 +67,7 @@ class ShapeDtypeStruct:
         if isinstance(sharding, Sharding):
             sharding.check_compatible_aval(self._stated.shape)
         self._sharding = sharding
-        # Along Explicit axes of a mesh, how it lies is a part of its type.
+        # Along Explicit axes of a mesh, the sharding is part of the type.
         known = isinstance(sharding, NamedSharding) or contexts.abstract is not None
         if sharding is not None and known:
             self._stated = self._stated.update(sharding=self.sharding)
@@ -82,12 +83,12 @@ class ShapeDtypeStruct:
 
     @property
     def format(self) -> Format:
-        """How the array is to lie, with the order of its elements in memory."""
+        """The array's sharding, with its memory layout."""
         return Format(self._layout, self.sharding)
 
     @property
     def sharding(self):
-        """How the array is to lie; a PartitionSpec is read by the mesh of `set_mesh`."""
+        """The array's sharding; a PartitionSpec uses the mesh of `set_mesh`."""
         if not isinstance(self._sharding, PartitionSpec):
             return self._sharding
         if contexts.concrete is None and contexts.abstract is None:
@@ -115,8 +116,7 @@ class ShapeDtypeStruct:
         aval = aval_of(x)
         if isinstance(x, cls):
             return x.update()
-        # A default place is no wish: only where the user has put an array is a part of what it is
-        # like.
+        # A default place is not a request: record it only for committed arrays.
         committed = isinstance(x, ArrayImpl) and x._place.committed
         sharding = x.sharding if committed else _told(aval)
         return cls(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
@@ -160,7 +160,7 @@ class ShapeDtypeStruct:
 
 
 def check_stated(leaves: Sequence[Any], info: Any) -> None:
-    """Refuse structs that are said to lie over a mesh of another size than that in context."""
+    """Refuse structs over a mesh of another size than that in context."""
     around = contexts.abstract
     for name, x in zip(info.arg_names, leaves, strict=True):
         sharding = x.sharding if isinstance(x, ShapeDtypeStruct) else None
@@ -176,8 +176,8 @@ def check_stated(leaves: Sequence[Any], info: Any) -> None:
 
 
 def _told(aval: ShapedArray) -> NamedSharding | None:
-    """Return how a value will lie, if its type says so; None if the compiler decides."""
-    # In the context of a mesh of Explicit axes alone, types speak of what is whole, too.
+    """Return the sharding recorded in a type; None if the compiler decides."""
+    # With only Explicit axes in the context mesh, types also record that a value is whole.
     around = contexts.abstract
     told = cuts_of(aval.layout) is not None or (around is not None and around.are_all_axes_explicit)
     return aval.sharding if told else None
@@ -193,12 +193,12 @@ def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
 
 
 def with_references(args: Any) -> Any:
-    """Arguments to trace for, with Refs in the places of structs that stand for them."""
+    """Arguments to trace for, with Refs in place of the structs that represent them."""
     leaves, spec = tree.flatten_raw(args)
     stated = [isinstance(x, ShapeDtypeStruct) and x.is_ref for x in leaves]
     if not any(stated):
         return args
-    # Tracing asks the value of a Ref for its type only.
+    # Tracing reads the value of a Ref only for its type.
     made = [
         Ref(x.update(is_ref=False)) if of_ref else x
         for x, of_ref in zip(leaves, stated, strict=True)

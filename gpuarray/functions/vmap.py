@@ -1,7 +1,7 @@
 """`vmap`: map a function over an axis of its arguments, without a loop.
 
 Floor 6. In: a function, and the axes of its arguments to map over. Out: a function of whole arrays,
-which applies it to all elements along these axes at once.
+which applies it to all elements along these axes together.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def vmap(
     Parameters
     ----------
     in_axes, out_axes :
-        Which axis of the arguments to map over, and where it is in the results: one int for all, or
-        a pytree that is a prefix of them; None for what is the same for all elements.
+        The axis of each argument to map over, and its position in the results: one int for all, or
+        a pytree that is a prefix of them; None for values that are the same for all elements.
     axis_name :
         Name of the mapped axis, for collectives inside, such as `lax.psum`.
     axis_size :
@@ -62,8 +62,8 @@ def vmap(
     @boundary
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
-        # Before the arguments are flattened: a prefix of another length would be told as a mismatch
-        # of trees.
+        # Before the arguments are flattened: a prefix of another length would be reported as a
+        # mismatch of trees.
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
                 "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
@@ -90,7 +90,7 @@ def vmap(
             inner_args, inner_kwargs = tree.unflatten(spec, values)
             results, out_spec = tree.flatten(closed(fun(*inner_args, **inner_kwargs)))
             out = [x for x in results if type(x) is not Whole]
-            # Raises for what is no array, with the user's function on the stack.
+            # Raises for values that are not arrays, with the user's function on the stack.
             for x in out:
                 try:
                     aval_of(x)
@@ -113,7 +113,7 @@ def vmap(
         # Run the function on values that carry the extra axis, wherever each operation leaves it.
         boxed_dims = [None if type(x) is Whole else d for x, d in zip(leaves, dims, strict=True)]
         cutters = _cutters(leaves, dims, spread)
-        # What cuts the elements apart cuts nothing inside of one.
+        # Mesh axes that shard the elements cannot shard anything inside one element.
         taken = () if cutters is None or cutters.cuts is None else cutters.cuts[0]
         with named_axes({}, tuple(n for n in taken if n not in spread)):
             out, out_dims, beside = batch_aux(flat, axis, leaves, boxed_dims)
@@ -140,7 +140,7 @@ def vmap(
                 "vmap cannot map over ref.at[index] (TransformedRefs are not allowed): the index "
                 "is of the whole reference. Give vmap the reference, and index it in the function."
             )
-        # References out of the arguments, and their axes apart from those of the others.
+        # Take references out of the arguments, and separate their axes from the others.
         refs, (args, kwargs) = taken_out((args, kwargs), "vmap")
         axes = [d for x, d in zip(leaves, dims, strict=True) if isinstance(x, Ref)]
         kept = [d for x, d in zip(leaves, dims, strict=True) if not isinstance(x, Ref)]
@@ -170,9 +170,9 @@ def _checked_options(
 ) -> tuple[Any, tuple]:
     """Return in_axes, and the names of mesh axes; raise for options of other types.
 
-    Wrong ones are found at the user's line, not at the first call.
+    Invalid axes are reported at the user's line, not at the first call.
     """
-    # As in JAX, a list of axes stands for a tuple: it would be a pytree of its own kind.
+    # As in JAX, a list of axes is treated as a tuple: as a pytree it would have another structure.
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if not (in_axes is None or _is_axis(in_axes) or isinstance(in_axes, tuple)):
@@ -218,8 +218,8 @@ def _with_axis_at(
 
 
 def _unlike(dim: int, axis_name: Any) -> ValueError:
-    """The error for out_axes=None, which claims that all elements are the same, of a result that is
-    mapped: only one that is not shows that.
+    """The error for out_axes=None, which requires that all elements are the same, of a result that
+    is mapped.
     """
     named = "" if axis_name is None else f" (axis_name={axis_name})"
     return ValueError(
@@ -241,8 +241,8 @@ def _shape_of(x: Any, dim: Any) -> tuple[int, ...] | None:
 
 
 def _cutters(leaves: list, dims: list, spread: tuple) -> Layout | None:
-    """Return how elements along the mapped axis lie, if types say that it is cut: as a Layout of
-    one axis. ValueError where they, or spmd_axis_name, say different things.
+    """Return the sharding of the mapped axis, if types record one, as a Layout of one axis.
+    ValueError if they, or spmd_axis_name, disagree.
     """
     along: Layout | None = None
     for x, d in zip(leaves, dims, strict=True):
@@ -261,7 +261,7 @@ def _cutters(leaves: list, dims: list, spread: tuple) -> Layout | None:
                 f"inconsistent axis specs: {shown(along.cuts)} and {shown((cuts[d],))}. Lay one "
                 "input as the other with sharding.reshard."
             )
-    # A value of all elements that is cut along the same axis has no layout beside them.
+    # A value shared by all elements cannot be sharded along the mesh axis that shards them.
     if along is not None and along.cuts is not None and not resolving.depth:
         for x, d in zip(leaves, dims, strict=True):
             if d is not None or not isinstance(x, Array):
@@ -273,8 +273,7 @@ def _cutters(leaves: list, dims: list, spread: tuple) -> Layout | None:
                     f"the mapped axis. Got type {aval_of(x).str_short(True)} with in_axes None, "
                     f"where elements lie along {both[0]!r} too. Lay it anew with sharding.reshard."
                 )
-    # A setting leaves axes of one device out of types, so only those that types speak of are
-    # compared.
+    # A setting leaves axes of one device out of types, so compare only those that appear in types.
     if along is not None and spread and not resolving.depth:
         spoken = in_types(along.mesh)
         if along.cuts == (tuple(n for n in spread if n in spoken),):
@@ -287,7 +286,7 @@ def _cutters(leaves: list, dims: list, spread: tuple) -> Layout | None:
 
 
 def _cut(x: Any, axis: int, along: Layout) -> Any:
-    """Return what is the same for all elements, cut along the mapped axis as these are."""
+    """Return an unmapped value with a mapped axis, sharded like the others."""
     assert along.cuts is not None
     cuts = list(cuts_of(aval_of(x).layout) or ((),) * aval_of(x).ndim)
     sums = sums_of(aval_of(x).layout)

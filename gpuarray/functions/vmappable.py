@@ -1,8 +1,8 @@
 """Objects that `vmap` maps as a whole: sparse arrays, and classes that libraries register.
 
-Floor 6. In: for a class, how an element comes out of an object and how results are made into one.
-Out: trees in which such objects are leaves. Without this a pytree is mapped as the arrays in it,
-and what it knows of their shapes would be wrong inside.
+Floor 6. In: for a class, how to take an element out of an object and how to combine results into
+one. Out: trees in which such objects are leaves. Without this a pytree is mapped as its arrays, and
+shapes that it stores would be wrong inside.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ def register_vmappable(
     in_axes and out_axes of such an object are of `spec_type`: an int, or a class of the library's
     own that says which axis is meant.
 
-    to_elt(part, get_axis, x, axis): an element of x, made with part(array, axis) for the arrays
-    in it. from_elt(part, size, element, axis): results as one object, made with part(size, array,
-    axis). make_iota: for objects whose own lengths say how often a function is mapped; None.
+    to_elt(part, get_axis, x, axis): an element of x, made with part(array, axis) for its arrays.
+    from_elt(part, size, element, axis): results as one object, made with part(size, array, axis).
+    make_iota: for objects whose own lengths give the number of elements to map over; None
+    otherwise.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.interpreters.batching import register_vmappable, unregister_vmappable
@@ -66,7 +67,7 @@ def register_vmappable(
 
 
 def unregister_vmappable(data_type: type) -> None:
-    """Forget what `register_vmappable` said of a class.
+    """Undo `register_vmappable` for a class.
 
     >>> from gpuarray.interpreters.batching import unregister_vmappable
     >>> unregister_vmappable(int)  # nothing is known of it
@@ -96,8 +97,8 @@ class Whole:
     def element(self, axis: Any) -> Any:
         """An element, its arrays traced by the vmap that is being entered."""
         trace: Any = traces.state.trace
-        # JAX hands over a function of (array, axis) for the arrays inside, and one of the axis
-        # size, which nothing here needs.
+        # JAX passes a function of (array, axis) for the arrays inside, and one of the axis size,
+        # which is not needed here.
         box = lambda array, dim: trace.box(traces.immutable(array), dim)
         return _ways[type(self.x)].element(box, None, self.x, axis)
 
@@ -115,7 +116,7 @@ class Whole:
             with traces.current(trace.parent):
                 return matched(value, its, dim, size)
 
-        # All elements are alike: the results are the object's arrays as they are.
+        # All elements are equal: the results are the object's unchanged arrays.
         if axis is None:
             return tree.tree_map(lambda array: part(size, array, None), self.x)
         return _ways[type(self.x)].whole(part, size, self.x, axis)

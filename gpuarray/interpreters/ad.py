@@ -58,7 +58,8 @@ def _jvp_function(entry) -> Callable[..., Any]:
 
 #: rule(primals, tangents, **params) -> (results, their tangents); a tangent may be a Zero.
 primitive_jvps = RuleTable("jvp", _of_tuples, _jvp_function)
-#: rule(cotangent, *operands, **params) -> a cotangent an operand, None where it is not linear.
+#: rule(cotangent, *operands, **params) -> a cotangent for each operand, None where it is not
+#: linear.
 primitive_transposes = RuleTable("transpose", lambda rule: rule, lambda entry: entry[1])
 
 
@@ -163,7 +164,7 @@ add_jaxvals_p = registry["add_any"]
 
 
 def add_jaxvals(x: Any, y: Any) -> Any:
-    """The sum of two values, as an operation that stands for sums of cotangents in programs.
+    """The sum of two values, as the operation that adds cotangents in programs.
 
     >>> from gpuarray.interpreters import ad
     >>> ad.add_jaxvals(1.0, 2.0)

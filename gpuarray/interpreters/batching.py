@@ -34,11 +34,11 @@ __all__ = [
     "unregister_vmappable",
 ]
 
-#: The batch dimension of an operand that has none.
+#: The batch dimension of an operand without one.
 not_mapped = None
 
 
-# Into the slot: a rule of one of three signatures as one of (axis, args, dims).
+# Setter: convert a rule of one of three signatures to one of (axis, args, dims).
 def _without_axis(rule: Callable[..., Any]) -> Callable[..., Any]:
     return lambda axis, args, dims, **params: rule(tuple(args), tuple(dims), **params)
 
@@ -53,7 +53,7 @@ def _with_size_and_name(rule: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-# Out of the slot: the rule of a primitive of the library, in each of the three signatures.
+# Getter: the rule of a primitive of the library, in each of the three signatures.
 def _rule_of(entry) -> Callable[..., Any]:
     prim, _ = entry
 
@@ -84,7 +84,7 @@ _IMPLIED = frozenset({Kind.POINTWISE, Kind.REDUCTION})
 primitive_batchers = RuleTable("batch", _without_axis, _rule_of, _IMPLIED)
 #: The same with the mapped axis in front, which has a size and a name.
 fancy_primitive_batchers = RuleTable("batch", _with_axis, _axis_rule_of, _IMPLIED)
-#: The same with the axis as its size, its name and None (what was a kind of trace).
+#: The same with the axis as its size, its name and None (formerly the type of the trace).
 axis_primitive_batchers = RuleTable("batch", _with_size_and_name, _size_rule_of, _IMPLIED)
 
 
@@ -106,7 +106,7 @@ def defvectorized(prim: Primitive) -> None:
 
 
 def defreducer(prim: Primitive) -> None:
-    """Say that an operation of one operand reduces the axes in its param `axes`.
+    """Define that an operation of one operand reduces the axes in its param `axes`.
 
     >>> from gpuarray.extend.core import Primitive, ShapedArray
     >>> from gpuarray.interpreters import batching
@@ -145,7 +145,7 @@ def broadcast(x: Any, sz: int, axis: int, mesh_axis: Any = None) -> Any:
 
 
 def bdim_at_front(x: Any, bdim: int | None, size: int, mesh_axis: Any = None) -> Any:
-    """An operand with its batch dimension in front; one that has none is repeated.
+    """An operand with its batch dimension in front; one without is repeated.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.interpreters import batching

@@ -29,7 +29,7 @@ class LoweringRule(NamedTuple):
     multiple_results: bool
 
 
-# Stands for the rule for NumPy arrays of a primitive without one: asking for it says this.
+# Replaces the rule for NumPy arrays of a primitive without one; using it raises this error.
 _BUILDS_MLIR = Sentinel(
     "builds MLIR",
     "its lowering builds MLIR, and there is none here. Give it by def_impl(function_of_arrays), or "
@@ -48,7 +48,7 @@ def lower_fun(function: Callable[..., Any], multiple_results: bool = True) -> Lo
 
 
 def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -> Any:
-    """Give a primitive its lowering: what `lower_fun` made. With a rule that builds MLIR instead,
+    """Set the lowering of a primitive, made by `lower_fun`. With a rule that builds MLIR instead,
     the primitive runs by its `def_impl`.
 
     >>> from gpuarray.extend.core import Primitive

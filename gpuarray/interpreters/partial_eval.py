@@ -1,7 +1,7 @@
-"""Partial evaluation: what depends on known values is computed, the rest becomes a Graph.
+"""Partial evaluation: operations on known values are computed, the rest becomes a Graph.
 
-Floor 6. In: a `WrappedFun` of flat values, some of which are known. Out: a Graph of what is left,
-and for each result its value or its aval.
+Floor 6. In: a `WrappedFun` of flat values, some of which are known. Out: a Graph of the rest, and
+for each result its value or its aval.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ JaxprTracer = DynamicJaxprTracer
 
 
 class PartialVal(tuple):
-    """A value that is known, (None, value), or not, (aval, None).
+    """A value that is either known, (None, value), or unknown, (aval, None).
 
     >>> from gpuarray.interpreters.partial_eval import PartialVal
     >>> PartialVal.known(2.0).get_known(), PartialVal.known(2.0).is_known()
@@ -66,7 +66,7 @@ class PartialVal(tuple):
 
     @classmethod
     def unknown(cls, aval: ShapedArray) -> PartialVal:
-        """A value of which the aval is known."""
+        """An unknown value with this aval."""
         return cls((aval, None))
 
     def is_known(self) -> bool:
@@ -74,7 +74,7 @@ class PartialVal(tuple):
         return self[0] is None
 
     def get_known(self) -> Any:
-        """The value, or None."""
+        """The known value, or None."""
         return self[1] if self.is_known() else None
 
     def get_aval(self) -> ShapedArray:
@@ -94,7 +94,8 @@ def _flags(value: Any, count: int, name: str) -> Sequence[bool]:
 def trace_to_jaxpr_nounits(
     fun: WrappedFun, pvals: Sequence[PartialVal], instantiate: bool | Sequence[bool] = False
 ) -> tuple[Graph, list[PartialVal], list[Any]]:
-    """Evaluate what known values suffice for: (Graph of the rest, results, the Graph's constants).
+    """Evaluate everything that known values determine: (Graph of the rest, results, the Graph's
+    constants).
 
     The Graph takes the unknown values and gives the results that depend on them, and those that
     `instantiate` marks.
@@ -111,7 +112,7 @@ def trace_to_jaxpr_nounits(
     outer = traces.state.trace
     unknown = GraphTrace(TracedFunction(fun.f, "partial evaluation"))
     try:
-        # Unknown values are inputs of the Graph; what depends on one is recorded in it.
+        # Unknown values are inputs of the Graph, which records everything that depends on them.
         args = [p[1] if p.is_known() else unknown.new_input(p[0]) for p in pvals]
         with traces.current(PartialTrace(outer, unknown)):
             out = list(fun.call_wrapped(*args))
@@ -183,8 +184,8 @@ def dce_jaxpr(
 ) -> tuple[Graph, list[bool]]:
     """The Graph of some of its results, and which of its inputs are left in it.
 
-    `instantiate` marks inputs that stay whether they are read or not. Constants stay; loops and
-    branches lose what nobody reads.
+    `instantiate` marks inputs that are kept whether they are read or not. Constants are kept; loops
+    and branches lose unread values.
 
     >>> import gpuarray as ga
     >>> from gpuarray.interpreters.partial_eval import dce_jaxpr
@@ -202,7 +203,7 @@ def dce_jaxpr(
         used = [v in read for v in eqn.outvars]
         if not any(used) and not has_effect(eqn):
             continue
-        # A rule may also say that nothing is left of the equation.
+        # A rule may also remove the equation entirely.
         _, shorter = dce_rules.get(eqn.primitive, _whole)(used, eqn)
         if shorter is not None:
             kept.append(shorter)
@@ -260,7 +261,7 @@ def dce_jaxpr_closed_call_rule(used_outputs: list[bool], eqn: Eqn) -> tuple[list
     if not any(used_outputs) and not has_effect(eqn):
         return [False] * len(eqn.invars), None
     short, used = dce_jaxpr(body, used_outputs)
-    # Of a call's other params one says something of each operand.
+    # Among a call's other params, one has an entry for each operand.
     donated = eqn.params.get("donated_invars")
     kept = donated and tuple(d for d, keep in zip(donated, used, strict=True) if keep)
     params = eqn.params | {"jaxpr": short}

@@ -26,7 +26,7 @@ class ResourceEnv(NamedTuple):
 
 
 class _ThreadResources:
-    """`thread_resources.env` is what holds for this thread.
+    """`thread_resources.env` is the environment of this thread.
 
     >>> from gpuarray.interpreters import pxla
     >>> pxla.thread_resources.env.physical_mesh.empty
@@ -35,7 +35,7 @@ class _ThreadResources:
 
     @property
     def env(self) -> ResourceEnv:
-        """What holds for this thread now."""
+        """The current environment of this thread."""
         return ResourceEnv(entered_mesh())
 
 

@@ -30,7 +30,7 @@ class RuleTable(MutableMapping):
 
     def __setitem__(self, prim: Primitive, rule: Any) -> None:
         self._given[prim] = rule
-        # What the transformations call.
+        # The transformations use this slot.
         setattr(prim, self._slot, self._inward(rule))
 
     def __getitem__(self, prim: Primitive) -> Any:
@@ -41,12 +41,12 @@ class RuleTable(MutableMapping):
         return self._outward((prim, getattr(prim, self._slot)))
 
     def __delitem__(self, prim: Primitive) -> None:
-        self[prim]  # raises where there is none
+        self[prim]  # raises if there is none
         self._given.pop(prim, None)
         setattr(prim, self._slot, UNWRITTEN)
 
     def __iter__(self) -> Iterator[Primitive]:
-        # Those of users are not in the registry, but were given here.
+        # Users' primitives are not in the registry, but were set here.
         return iter(dict.fromkeys([*filter(self._has, registry.values()), *self._given]))
 
     def __len__(self) -> int:

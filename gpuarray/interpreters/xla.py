@@ -1,4 +1,4 @@
-"""What is left of `jax.interpreters.xla` where there is no XLA: values of new types, one operation.
+"""The remaining parts of `jax.interpreters.xla` without XLA: values of new types, one operation.
 
 Floor 6.
 """

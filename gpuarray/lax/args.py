@@ -19,14 +19,14 @@ from gpuarray.core.primitive import Primitive
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 
-#: What a function here takes for an array.
+#: What functions accept as an array.
 ArrayLike = Array | np.ndarray | np.generic | bool | int | float | complex
 
-#: Types whose every value can be bound as it is. Array classes join when they are first seen, so
-#: the usual call costs one set lookup an operand.
+#: Types whose every value can be bound directly. Array classes are added when first seen, so the
+#: usual call costs one set lookup for each operand.
 DIRECT: set[type] = {bool, int, float, complex}
 
-# NumPy's type lattice is slow to ask; there are few dtypes, so each answer is kept.
+# Queries of NumPy's type lattice are slow; there are few dtypes, so cache each answer.
 _numeric: dict[Any, bool] = {}
 
 
@@ -41,8 +41,8 @@ def _is_numeric(dtype) -> bool:
 
 
 def operand(op_name: str, x, position: int = 0) -> Any:
-    """`x` as a value that can be bound: itself, or what its `__jax_array__` gives."""
-    # In the order of how often each comes: the first test is one set lookup.
+    """`x` as a value that can be bound: itself, or the result of its `__jax_array__`."""
+    # Ordered by frequency: the first test is one set lookup.
     kind = type(x)
     if kind in DIRECT:
         return x
@@ -119,7 +119,7 @@ def canonicalize_shape(shape: Any, context: str = "") -> tuple[int, ...]:
     >>> canonicalize_shape([2, np.int64(3)]), canonicalize_shape(4)
     ((2, 3), (4,))
     """
-    # The usual case first: a tuple of ints is returned as it is.
+    # The usual case first: a tuple of ints is returned unchanged.
     if type(shape) is tuple:
         for n in shape:
             if type(n) is not int:
@@ -130,7 +130,7 @@ def canonicalize_shape(shape: Any, context: str = "") -> tuple[int, ...]:
         # A zero-dimensional array has __iter__ as well, but iterating over it raises an error.
         one = getattr(shape, "ndim", None) == 0 or not hasattr(shape, "__iter__")
         items: Any = [shape] if one else shape
-        # A length of symbols stays what it is: only `export` has such shapes.
+        # A symbolic length is kept: only `export` has such shapes.
         sizes: Any = [n if type(n) is Dim else operator.index(n) for n in items]
         return tuple(sizes)
     except TypeError:
@@ -168,7 +168,7 @@ def integer(what: str, name: str, given: Any, wanted: str = "an int") -> int:
 
 def times_unrolled(unroll: Any, length: int) -> int:
     """The number of steps of a loop that are written out together."""
-    # A bool is an int to Python, so it is asked for first.
+    # A bool is an int in Python, so test for it first.
     if isinstance(unroll, bool):
         return max(length, 1) if unroll else 1
     if isinstance(unroll, Tracer):

@@ -2,7 +2,7 @@
 
 Floor 6. In: a function of two pytrees and the elements along an axis. Out: the elements combined
 from the first up to each. A function that works element by element becomes one operation; any other
-is called on many pairs at once, level by level.
+is called on many pairs together, level by level.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
     """Combine the elements along an axis by an associative `fn(a, b)`, from the first up to each.
 
     Shapes: every leaf of `elems` has the same length along `axis`, and keeps its shape. `fn` is
-    called on arrays of many elements: once if it works element by element on leaves of one shape,
-    as the scan is one kernel then; else about 2 log2(n) times. reverse: from the last down to each.
+    called on arrays of many elements: once if it works elementwise on leaves of one shape, since
+    the scan is then one kernel; else about 2 log2(n) times. reverse: from the last element to the
+    first.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -58,7 +59,7 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
         )
 
     def combine(a: Sequence, b: Sequence) -> list:
-        # Leaves in, leaves out: what scans need not know the user's pytrees.
+        # The primitives do not know the user's pytrees: leaves in, leaves out.
         result = fn(tree.unflatten(spec, a), tree.unflatten(spec, b))
         out, out_spec = tree.flatten(result)
         # As many leaves in the same order are enough: a list may come for a tuple.
@@ -78,7 +79,7 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
     return tree.unflatten(spec, out)
 
 
-#: Scans that have a primitive of their own, by the one operation that merges.
+#: Scans with their own primitive, by the operation that merges.
 _KNOWN = {add_p: cumsum_p, mul_p: cumprod_p, max_p: cummax_p, min_p: cummin_p}
 
 
@@ -86,8 +87,8 @@ def _in_one(combine: Callable, fn: Callable, leaves: list, axis: int, reverse: b
     """The scan as one operation, if `fn` merges element by element; else None."""
     avals = [aval_of(x) for x in leaves]
     shape = list(avals[0].shape)
-    length = shape[axis]  # a number, or that of an exported program, which may be any
-    # A scan of no more than one element merges nothing.
+    length = shape[axis]  # a number, or an exported program's length, which may be symbolic
+    # A scan of at most one element merges nothing.
     if len({a.shape for a in avals}) > 1 or (isinstance(length, int) and length < 2):
         return None
     if any(isinstance(a.dtype, dtypes.ExtendedDType) for a in avals):
@@ -111,7 +112,7 @@ def _in_one(combine: Callable, fn: Callable, leaves: list, axis: int, reverse: b
 
 
 def _known(jaxpr: Graph) -> Primitive | None:
-    """The primitive of its own that a scan has, if there is one."""
+    """The dedicated primitive of a scan, if there is one."""
     if len(jaxpr.eqns) != 1 or len(jaxpr.invars) != 2:
         return None
     (eqn,) = jaxpr.eqns

@@ -65,7 +65,7 @@ def _operand(x: Any) -> Any:
             f"Argument {x!r} of type {type(x)} is not a valid JAX type: expected arrays, Python "
             "scalars, or containers of them. Other values reach the function by closing over them."
         ) from None
-    # A NumPy value becomes an array of ours, so that the body closes over nothing mutable.
+    # A NumPy value becomes an Array, so that the body closes over nothing mutable.
     return traces.immutable(x)
 
 
@@ -83,8 +83,8 @@ def stage_body(
     Parameters
     ----------
     owner :
-        Function that, with `kind` and the other arguments, determines what `fun` does. While it
-        lives, `fun` is not traced again for the same arguments.
+        A function that, with `kind` and the other arguments, determines `fun`. While it lives,
+        `fun` is not traced again for the same arguments.
     """
     # Remembered by the user's function: a loop in a loop is traced once, not once a step.
     if owner is not None:
@@ -98,7 +98,7 @@ def stage_body(
     args = tree.unflatten(spec, avals)
     info = TracedFunction(shown or fun, purpose, argument_names(shown or fun, args))
 
-    # Tracing sees leaves only; the structure of the result is beside them.
+    # Tracing sees only leaves; the structure of the result is returned separately.
     def flat(*tracers):
         result = fun(*tree.unflatten(spec, tracers))
         leaves, out_spec = tree.flatten(result)
@@ -120,14 +120,14 @@ def argument_names(fun: Callable, args: Sequence[Any]) -> list[str]:
     return names
 
 
-# ---- what is carried ----
+# ---- carries ----
 
 
 def promoted(init: Sequence[Any], out_avals: Sequence[ShapedArray]) -> list[Any] | None:
-    """Initial values of the types that come out, where those had to change; or None.
+    """Initial values with the types of the outputs, if those had to change; else None.
 
-    A weak value takes the dtype that comes out. One that is the same on all devices of a
-    `shard_map` is taken for one that varies, if what comes out does.
+    A weak value takes the output's dtype. A value that is replicated over the devices of a
+    `shard_map` is cast to varying if the output varies.
     """
     # A strong value of another dtype is the user's mistake.
     values = [_as_varying(_widened(x, out), out) for x, out in zip(init, out_avals, strict=True)]
@@ -199,7 +199,7 @@ def _differ(a: ShapedArray, b: ShapedArray) -> bool:
 
 
 def _lie_apart(a: ShapedArray, b: ShapedArray) -> bool:
-    """Whether no layout is that of both; what one of them does not cut may be cut as the other."""
+    """Whether no layout fits both; an axis sharded by only one of them may be sharded in both."""
     try:
         reconciled(a.layout, b.layout)
     except (ShardingTypeError, TypeError):

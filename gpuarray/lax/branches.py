@@ -1,7 +1,7 @@
 """Branches that are part of the program: `cond` and `switch`.
 
 Floor 6. In: a predicate or an index that may not be known yet, and Python functions, each traced
-once. Out: the results of the `cond` primitive, which every transformation goes through. With
+once. Out: the results of the `cond` primitive, which every transformation handles. With
 `disable_jit` the branch runs as plain Python.
 """
 
@@ -97,7 +97,7 @@ def _predicate(pred: Any) -> Any:
     # Said here, since a list would otherwise be taken for a pytree of operands.
     if not isinstance(pred, Tracer) and isinstance(pred, (list, tuple, str, dict)):
         raise TypeError(f"Pred must be a scalar, got {pred} of type {type(pred)}")
-    if callable(pred):  # where the arguments are out of order
+    if callable(pred):  # for misordered arguments
         raise TypeError(f"Pred type must be either boolean or number, got {pred}")
     (pred,) = check_operands([pred])
     aval = aval_of(pred)
@@ -188,7 +188,7 @@ def _bind_branches(
         for b in {id(b): b for b in branches}.values()
     }
     bodies = [traced[id(b)] for b in branches]
-    # What is made of these branches together is kept with the first one's graph.
+    # Results derived from these branches together are cached with the first one's graph.
     key = ("branches", *(id(b.graph) for b in bodies))
     combined = derived(bodies[0].graph, key, lambda: _combined(what, bodies, names))
     out = cond_p.bind(index, *combined.consts, *leaves, branches=combined.graphs)
@@ -200,11 +200,11 @@ class _Branches(NamedTuple):
 
     graphs: tuple[Graph, ...]
     consts: list
-    bodies: Sequence[Body]  # kept, so that no other Graph gets one of their ids
+    bodies: Sequence[Body]  # kept alive, so that no other Graph gets one of their ids
 
 
 def _combined(what: str, bodies: Sequence[Body], names: Sequence[str]) -> _Branches:
-    if what == "cond":  # messages speak of the true branch first
+    if what == "cond":  # messages mention the true branch first
         check_branches(what, bodies[::-1], names[::-1])
     else:
         check_branches(what, bodies, names)

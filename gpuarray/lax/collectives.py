@@ -1,7 +1,7 @@
 """Collectives: operations over all elements along a named axis.
 
-Floor 6. In: pytrees of one element's values, and the axis_name of a vmap around. Out: pytrees of
-what all elements make of them.
+Floor 6. In: pytrees of one element's values, and the axis_name of an enclosing vmap. Out: pytrees
+of values combined from all elements.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _axes(axis_name: AxisName) -> tuple:
 
 
 def _named(axis_name: AxisName, what: str = "collectives", once: bool = True) -> tuple:
-    """The names, each of which some transformation around must have given, and none twice."""
+    """The names, each bound by an enclosing transformation, and without duplicates."""
     # Numbers among the names are axes of the values themselves.
     names = tuple(a for a in _axes(axis_name) if not isinstance(a, int))
     if once and len(names) > 1 and len(set(names)) < len(names):
@@ -79,10 +79,10 @@ def axis_index(axis_name: AxisName) -> Array:
 
 
 def _varying(x: Any, names: Sequence[Any]) -> Any:
-    """Return an operand with a type that says that it varies along these axes.
+    """Return an operand cast to varying along these axes.
 
-    Only axes of a `shard_map` that checks types are looked at, and values already so are returned
-    as they are.
+    Only axes of a `shard_map` that checks types matter, and values that vary already are returned
+    unchanged.
     """
     lacking = named.typed_names(names) - aval_of(x).vma
     if not lacking:
@@ -246,9 +246,9 @@ def all_gather(
             f"all_gather with axis_index_groups and to={to!r}: groups have different values, so "
             "the result varies along the axis. Leave `to` out."
         )
-    # With groups, several names count as one axis; else each is gathered along by itself.
+    # With groups, several names count as one axis; else gather along each separately.
     steps = [(names, size)] if groups else [((n,), named.axis_size(n)) for n in reversed(names)]
-    # Where types do not say what varies, the cotangents of devices differ whatever is said here.
+    # Where types do not record what varies, cotangents of devices differ whatever is declared here.
     same = to != "varying" and named.typed_names(names) == frozenset(names)
     if same and to == "reduced":
         return tree.tree_map(lambda leaf: _gathered_reduced(leaf, names, size, axis, tiled), x)
@@ -383,7 +383,7 @@ def all_to_all(
         drop = -1
         # Without tiling the primitive takes pieces of length 1, and puts them where they came from.
         if not tiled and split != concat:
-            # A new axis of length 1 takes the pieces; what is left of the split one goes.
+            # A new axis of length 1 receives the pieces; the rest of the split one is removed.
             if concat > split:
                 concat += 1
                 drop = split
@@ -419,7 +419,7 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
     Array([2., 0., 1.], dtype=float32)
     """
     names = _named(axis_name)
-    # In JAX this is so for what is sent, though axis_index and all_gather follow the names.
+    # JAX orders sent values this way, though axis_index and all_gather follow the names.
     if set(names) <= set(order := contexts.abstract.axis_names if contexts.abstract else ()):
         names = tuple(sorted(names, key=order.index))
     # Each element sends at most once and receives at most once.
@@ -451,7 +451,7 @@ def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
     """
     if sorted(perm) != list(range(axis_size(axis_name))):
         raise ValueError(f"`perm` does not represent a permutation: {perm}")
-    # ppermute wants pairs (from, to): the value of element perm[k] goes to element k.
+    # ppermute takes pairs (from, to): the value of element perm[k] goes to element k.
     return ppermute(x, axis_name, list(zip(perm, range(len(perm)), strict=True)))
 
 
@@ -492,8 +492,8 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     """Return `x` as a value of another type along axes of the `shard_map` around.
 
     A value that is the same on all devices ("invarying") can become "varying", or "reduced": then
-    its cotangents are terms of a sum. A varying one can become "unreduced": what devices have is
-    then terms of a sum, which `lax.psum` makes. A reduced one can become varying. Under `vmap`,
+    its cotangents are terms of a sum. A varying one can become "unreduced": the devices' values are
+    then terms of a sum, which `lax.psum` computes. A reduced one can become varying. Under `vmap`,
     and without `check_vma`, it returns `x`.
 
     Shape contract: the shape of `x`.
@@ -514,7 +514,7 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     mesh = None if named.axes_around() else contexts.abstract
     meant = tuple(_axes(axis_name))
     if mesh is not None:
-        # Along an axis of one device nothing varies.
+        # Along an axis of one device values do not vary.
         meant = tuple(n for n in meant if mesh.shape.get(n) != 1)
         for name in set(meant).intersection(mesh.axis_names):
             raise ValueError(
@@ -551,9 +551,10 @@ _CASTS = {
 
 
 def _along(x: Any, names: Sequence[Any], what: str, mixed: bool = True) -> str:
-    """Return what a value is along some axes; ValueError where that is not one thing.
+    """Return the type of a value along some axes; ValueError if it is not the same along all of
+    them.
 
-    If `mixed` says so, it may vary along some and be the same along others.
+    With `mixed`, it may vary along some and be the same along others.
     """
     found = {sums.state_along(aval_of(x), n) for n in names}
     if len(found) > 1 and not (mixed and found <= {sums.VARYING, sums.INVARYING}):

@@ -110,7 +110,7 @@ def dot(
     Array([21., 43.], dtype=float32)
     """
     lhs, rhs = operands("dot", lhs, rhs)
-    # lax.dot broadcasts nothing: vectors and matrices only.
+    # lax.dot does not broadcast: vectors and matrices only.
     if dimension_numbers is None:
         left, right = shape_of(lhs), shape_of(rhs)
         plain = len(left) in (1, 2) and len(right) in (1, 2)
@@ -120,7 +120,7 @@ def dot(
                 "un-batched matrix-matrix, matrix-vector, or vector-vector products; got "
                 f"lhs_shape={left} rhs_shape={right}"
             )
-        # The last axis of lhs meets the first of rhs; there is no batch.
+        # The last axis of lhs is contracted with the first of rhs; there is no batch.
         dimension_numbers = (((len(left) - 1,), (0,)), ((), ()))
     return dot_general(
         lhs,
@@ -135,7 +135,7 @@ def dot(
 def batch_matmul(lhs: Array, rhs: Array, precision: PrecisionLike = None) -> Array:
     """Matrix products of two stacks of matrices: [..., m, k] x [..., k, n] -> [..., m, n].
 
-    Leading axes agree exactly; nothing is broadcast.
+    Leading axes must be equal; there is no broadcasting.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -166,8 +166,8 @@ def ragged_dot_general(
 ) -> Array:
     """A product with one axis of `lhs` cut into groups, of the lengths that `group_sizes` lists.
 
-    Where the ragged axis stays in the result, group g of it meets entry g of rhs's group axis.
-    Where it is summed, the result has a new first axis with one entry a group. Where it is a batch
+    If the ragged axis stays in the result, group g is multiplied with entry g of rhs's group axis.
+    If it is summed, the result has a new first axis with one entry for each group. If it is a batch
     axis, batch entries beyond all groups are 0.
 
     >>> import gpuarray.numpy as gnp
@@ -212,8 +212,8 @@ def ragged_dot(
 ) -> Array:
     """Rows of `lhs` in groups, each group times its own matrix: [m, k] x [g, k, n] -> [m, n].
 
-    The first group_sizes[0] rows meet rhs[0], the next group_sizes[1] rows rhs[1]; rows beyond all
-    groups are 0.
+    The first group_sizes[0] rows are multiplied by rhs[0], the next group_sizes[1] rows by rhs[1];
+    rows beyond all groups are 0.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -257,7 +257,7 @@ def _scaled(x: Array, scale: ArrayLike | None, dims: str) -> Any:
             f"scaled_dot: the lengths of {dims} {shape} must be multiples of those of its scale "
             f"{blocks}."
         )
-    # One scale stands for a block: give every block axes of its own.
+    # One scale applies to a block: split every axis into blocks and elements.
     inner = [n for b, s in zip(blocks, shape) for n in (b, s // b)]
     # [b0, s0, b1, s1, ...]: the scale is repeated along every s.
     places = tuple(range(0, 2 * len(shape), 2))

@@ -1,7 +1,7 @@
 """Functions that change the element type: conversion, complex numbers and their parts.
 
 Floor 6. In: arrays, NumPy values and Python scalars. Out: bound primitives, or the operand itself
-where there is nothing to convert.
+if no conversion is needed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gpuarray.runtime.host import from_host
 def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
     """The elements as another type: floats saturate into an integer's range, integers wrap.
 
-    The result has the shape of `operand`, the dtype asked for, and is not weakly typed.
+    The result has the shape of `operand` and the requested dtype, and is not weakly typed.
 
     >>> from gpuarray import lax
     >>> lax.convert_element_type(2.75, int)
@@ -82,7 +82,7 @@ def convert(
 
 
 def _extended(x: Any, old: Any, new: Any) -> Any:
-    # Elements are made of numbers, and opened to them: the axes of one element come last.
+    # Conversions from and to numbers: the axes of one element come last.
     if old == new:
         return x
     if not isinstance(old, dtypes.ExtendedDType):
@@ -99,7 +99,7 @@ def _extended(x: Any, old: Any, new: Any) -> Any:
 
 
 def _check_allowed(old: Any, new: Any, edtype: Any, by: str) -> None:
-    """Ask the rules of an extended dtype whether it may be opened or made."""
+    """Check by the rules of an extended dtype whether the conversion is allowed."""
     older = edtype.rule(by)
     if not (edtype.rule("allow_conversion") if older is None else older(old, new)):
         keys = isinstance(edtype, dtypes.KeyDtype)

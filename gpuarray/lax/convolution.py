@@ -153,7 +153,7 @@ def padtype_to_pads(
     for n, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
         # SAME: ceil(n / stride) windows, so the last one starts at (ceil(n / stride) - 1) * stride.
         total = larger((-(-n // stride) - 1) * stride + window - n, 0)
-        # An odd one goes to the end, with SAME_LOWER to the beginning.
+        # An odd one goes to the end, or to the beginning with SAME_LOWER.
         less, more = total // 2, total - total // 2
         pads.append((less, more) if name == "SAME" else (more, less))
     return [(util.index(low), util.index(high)) for low, high in pads]
@@ -258,7 +258,7 @@ def conv_general_dilated(
     lhs_dilation = ones if lhs_dilation is None else _ints(lhs_dilation)
     rhs_dilation = ones if rhs_dilation is None else _ints(rhs_dilation)
     if isinstance(padding, str):
-        # With holes in the image, "SAME" could mean several things.
+        # With a dilated image, "SAME" would be ambiguous.
         if any(d != 1 for d in lhs_dilation):
             raise ValueError(
                 "String padding is not implemented for transposed convolution using this op. "
@@ -283,7 +283,7 @@ def conv_general_dilated(
                 f"(low, high) pairs, got {padding}"
             ) from None
     wanted = preferred_element_type
-    # By no helper of another file: `requested_dtype` asks whether this library is the caller.
+    # Not in a helper of another file: `requested_dtype` checks whether this library is the caller.
     if wanted is not None:
         wanted = dtypes.requested_dtype(wanted, "conv_general_dilated")
     with out_given(out_sharding):
@@ -473,7 +473,7 @@ def conv_general_dilated_patches(
     precision: Precision | None = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """The windows a convolution would look at, laid out along the feature axis, channel first.
+    """The windows that a convolution reads, arranged along the feature axis, channel first.
 
     A result has c * prod(filter_shape) features where `lhs` has c.
 
@@ -491,7 +491,7 @@ def conv_general_dilated_patches(
             f"conv_general_dilated_patches: filter_shape {filter_shape} must have a length for "
             f"each of the {len(shape) - 2} spatial axes of lhs {shape}"
         )
-    # The kernel does not exist yet; only its rank is checked, which is that of the image.
+    # There is no kernel yet; only its rank is checked, which is that of the image.
     numbers = conv_dimension_numbers(shape, shape, dimension_numbers)
     channels = shape[numbers.lhs_spec[1]]
     n = prod(filter_shape)
@@ -548,7 +548,7 @@ def conv_general_dilated_local(
     """
     lhs, rhs = operands("conv_general_dilated_local", lhs, rhs)
     chosen = canonicalize_precision(precision)
-    # Of a pair of precisions, the first is that of lhs.
+    # In a pair of precisions, the first is that of lhs.
     image_precision = chosen[0] if isinstance(chosen, tuple) else None
     # All windows first, then one product for each place.
     patches = conv_general_dilated_patches(

@@ -1,7 +1,7 @@
-"""Making arrays: of one value, of counts, of nothing in particular.
+"""Creating arrays: of one value, ranges, uninitialised.
 
-Floor 6. In: static shapes and dtypes, scalars, and arrays that new ones are to be like. Out:
-arrays, through the primitives of `primitives.movement`; constants are made outside of all traces.
+Floor 6. In: static shapes and dtypes, scalars, and arrays to imitate. Out: arrays, through the
+primitives of `primitives.movement`; constants are made outside of all traces.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _as_scalar(value: Any, dtype: Any, weak: bool) -> Any:
     if isinstance(dtype, dtypes.KeyDtype) and not isinstance(own.dtype, dtypes.ExtendedDType):
         words = full(dtype.impl.key_shape, value, np.uint32)
         return random_wrap_p.bind(words, impl=dtype.impl)
-    # Random keys do not convert to numbers, nor to keys of another generator.
+    # Random keys do not convert to numbers, or to keys of another generator.
     if isinstance(dtype, dtypes.ExtendedDType) or isinstance(own.dtype, dtypes.ExtendedDType):
         rule = dtype.rule("full") if isinstance(dtype, dtypes.ExtendedDType) else None
         if own.dtype != dtype and rule is not None:
@@ -84,12 +84,12 @@ def _as_scalar(value: Any, dtype: Any, weak: bool) -> Any:
                 "random keys are filled with a random key, others with a value of their dtype."
             )
         return value
-    # A Python scalar is weakly typed by itself, where its dtype is the default one.
+    # A Python scalar is already weakly typed, if its dtype is the default one.
     if weak and not isinstance(value, Array):
         value = dtypes.scalar_type_of(np.zeros((), dtype))(value)
         if aval_of(value).dtype == dtype:
             return value
-    # Beyond the settings: 64-bit values while x64 is off need an aval of their own.
+    # 64-bit values while x64 is off need an explicit aval.
     if not isinstance(value, Array) and dtypes.is_beyond(dtype):
         return traces.array_of(_constant(value, dtype), ShapedArray((), dtype, weak))
     # A traced value, and a weak type that no scalar carries, need an equation.
@@ -140,12 +140,12 @@ def full_like(
 
 
 def varying_like(made: Any, x: Any) -> Any:
-    """Return a value with a type that says that it varies between devices as `x` does."""
+    """Return a value cast to vary between devices as `x` does."""
     return varying_along(made, getattr(getattr(x, "aval", None), "vma", frozenset()))
 
 
 def varying_along(x: Any, names: frozenset) -> Any:
-    """Return a value with a type that says that it varies along these axes, where types say so."""
+    """Return a value cast to vary along these axes, where types record that."""
     if not names:
         return x
     lacking = tuple(sorted(typed_around(names) - aval_of(x).vma, key=str))

@@ -1,7 +1,7 @@
 """Pointwise functions: arithmetic, rounding, comparison, choice and identity.
 
-Floor 6. In: arrays, NumPy values and Python scalars. Out: one bound primitive a function. Dtypes
-are taken as they are: `gpuarray.numpy` has the functions that promote and broadcast.
+Floor 6. In: arrays, NumPy values and Python scalars. Out: one bound primitive for each function.
+Dtypes are not promoted: `gpuarray.numpy` has the functions that promote and broadcast.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ def ceil(x: ArrayLike) -> Array:
 
 
 def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
-    """The integer nearest to x, as a float; `rounding_method` says where halves go.
+    """The integer nearest to x, as a float; `rounding_method` determines how halves are rounded.
 
     The result has the shape and dtype of `x`.
 
@@ -284,7 +284,7 @@ def is_finite(x: ArrayLike) -> Array:
 
 
 def eq(x: ArrayLike, y: ArrayLike) -> Array:
-    """x == y; nan equals nothing.
+    """x == y; false if either is nan.
 
     Shapes agree up to scalars and axes of length 1; dtypes are equal. The result is of bool.
 
@@ -420,12 +420,13 @@ def stage(x: ArrayLike) -> Array:
     Array(2., dtype=float32, weak_type=True)
     """
     x = operand("stage", x)
-    # An array belongs to its trace already; a plain value gets an equation of its own.
+    # An array belongs to its trace already; a plain value gets its own equation.
     return x if isinstance(x, Array) and not x.bare else stage_p.bind(x)
 
 
 def optimization_barrier(operand: Any, /) -> Any:
-    """Return the operand unchanged; what follows is not fused with what computes it.
+    """Return the operand unchanged; operations on the result are not fused with those that compute
+    it.
 
     The result has the structure, shapes and dtypes of `operand`.
 

@@ -1,7 +1,8 @@
 """Primitives that programs of JAX have and programs of this library do not.
 
-Floor 6. In: their operands. Out: what the function gives that has its part here: it records other
-primitives. Interpreters of programs may have rules for these names, and will not meet them.
+Floor 6. JAX primitives that are not primitives here. In: their operands. Out: the result of the
+equivalent function, which records other primitives. Interpreters of programs may have rules for
+these names, but will not encounter them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from gpuarray.lax.ragged import ragged_all_to_all
 from gpuarray.lax.selections import select_and_scatter
 from gpuarray.runtime.transfer import device_put
 
-#: Those of all modules, by their names in printed programs of JAX.
+#: Those of all modules, by JAX's names in printed programs.
 _all: dict[str, Primitive] = {}
 
 
@@ -37,7 +38,7 @@ class Elsewhere(Primitive):
         _all[name] = self
 
     def bind(self, *args: Any, **params: Any) -> Any:
-        """What the function gives for these operands."""
+        """Return the result of the function for these operands."""
         return self._function(*args, **params)
 
     def __reduce__(self):

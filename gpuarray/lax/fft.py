@@ -41,8 +41,8 @@ def _type_of(fft_type) -> FftType:
 def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     """The discrete Fourier transform over the last len(fft_lengths) axes.
 
-    FFT and IFFT keep the shape; RFFT takes n real numbers to n // 2 + 1 complex ones along the last
-    axis, and IRFFT takes them back. X[k] = sum_j x[j] exp(-2πi jk / n); the inverse divides by n.
+    FFT and IFFT keep the shape; RFFT maps n real numbers to n // 2 + 1 complex ones along the last
+    axis, and IRFFT is its inverse. X[k] = sum_j x[j] exp(-2πi jk / n); the inverse divides by n.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -65,6 +65,6 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
             x = convert_element_type(x, np.float64 if dtype.itemsize == 8 else np.float32)
     elif dtypes.kind_of(dtype) != "c":
         x = convert_element_type(x, np.complex128 if dtype.itemsize == 8 else np.complex64)
-    # No axes: nothing to transform.
+    # No axes: the identity.
     out: Any = fft_p.bind(x, fft_type=kind, fft_lengths=lengths) if lengths else x
     return out

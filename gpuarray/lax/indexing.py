@@ -61,7 +61,7 @@ def gather(
     """
     x = bindable("gather", operand)
     at = bindable("gather", start_indices, 1)
-    # JAX's default for reading trusts the indices; for writing it drops what is outside.
+    # JAX's default for reads trusts the indices; for writes it drops those out of bounds.
     how = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
     # A fill value without effect leaves the parameters, so equal programs stay equal.
     if how is not GatherScatterMode.FILL_OR_DROP:
@@ -110,12 +110,12 @@ def _scatter(
     return prim.bind(
         x,
         bindable(name, scatter_indices, 1),
-        # By a step of its own: its transpose brings cotangents back to where the updates are.
+        # As a separate step: its transpose brings cotangents back to the memory of the updates.
         in_memory(bindable(name, updates, 2), aval_of(x).memory_space),
         dimension_numbers=_plain(ScatterDimensionNumbers, dimension_numbers),
         indices_are_sorted=bool(indices_are_sorted),
         unique_indices=bool(unique_indices),
-        # For None, windows that are not inside are dropped.
+        # None: windows that are not entirely inside are dropped.
         mode=GatherScatterMode.from_any(mode),
         update_jaxpr=update_graph(prim, dtype_of(x)) if update is None else update,
         update_consts=(),
@@ -245,7 +245,7 @@ def scatter_apply(
         scatter_p,
         x,
         scatter_indices,
-        # The updates are never read; their shape says how many windows there are.
+        # The updates are never read; only their shape matters, as the number of windows.
         full(update_shape, 0, dtype),
         dimension_numbers,
         indices_are_sorted,

@@ -1,7 +1,7 @@
-"""Lengths of symbols as values: what `x * x.shape[0]` computes with where the length is not known.
+"""Symbolic lengths as values: for expressions such as `x * x.shape[0]` with an unknown length.
 
-Floor 6. In: a Dim. Out: a scalar, made of sums over axes of the symbols' lengths, so that it is
-right for every value of the symbols and needs no operation of its own.
+Floor 6. In: a Dim. Out: a scalar, computed from sums over axes of the symbols' lengths, so that it
+is right for every value of the symbols and needs no special operation.
 """
 
 from __future__ import annotations

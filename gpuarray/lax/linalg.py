@@ -1,8 +1,8 @@
 """Linear algebra on stacks of matrices: factorisations, eigenvalues, systems of equations.
 
-Floor 6. In: arrays whose last two axes are matrices. Out: the primitives of
-primitives/linalg, with what a user expects around them (symmetrised inputs, cleared triangles,
-factors in the usual order).
+Floor 6. In: arrays whose last two axes are matrices. Out: the primitives of primitives/linalg, with
+the conventions that users expect (symmetrised inputs, cleared triangles, factors in the usual
+order).
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def cholesky(x: Array, *, symmetrize_input: bool = True) -> Array:
 def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
     """(LU, pivots, permutation) with x[permutation] = L U: [..., m, n], [..., k], [..., m].
 
-    L has ones on its diagonal and lies below it, U on and above it; k = min(m, n). Row i was
-    swapped with row pivots[i].
+    L is unit lower triangular, U upper triangular; k = min(m, n). Row i was swapped with row
+    pivots[i].
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -312,7 +312,7 @@ def schur(
     sort_eig_vals: bool = False,
     select_callable: Callable[..., Any] | None = None,
 ) -> tuple[Array, Array]:
-    """(T, Q) with x = Q T Q^H, T triangular but for 2 x 2 blocks of complex pairs in a real x.
+    """(T, Q) with x = Q T Q^H, T triangular except for 2 x 2 blocks of complex pairs in a real x.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -375,7 +375,7 @@ def triangular_solve(
     """x with op(a) x = b (`left_side`) or x op(a) = b, for a triangular a.
 
     a is [..., n, n] and b [..., n, k] ([..., k, n] from the right), or a stack of vectors [..., n].
-    The other triangle is not read, nor the diagonal if `unit_diagonal` says it is one.
+    The other triangle is not read, nor is the diagonal with `unit_diagonal`.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -384,7 +384,7 @@ def triangular_solve(
     Array([2., 3.], dtype=float32)
     """
     a, b = operands("triangular_solve", a, b)
-    # The conjugate of a real matrix is itself: equal programs for equal things.
+    # A real matrix is its own conjugate: record equal programs for equal operations.
     conjugate_a = conjugate_a and dtypes.kind_of(dtype_of(a)) == "c"
     rank, shape = len(shape_of(a)), shape_of(b)
     # A stack of vectors: each becomes a matrix of one column, or of one row from the right.

@@ -61,8 +61,8 @@ def while_loop(
         if not any(isinstance(x, Tracer) for x in leaves):
             # Arrays, which `x += 1` does not write to, and which a loop without steps returns.
             init_val = tree.tree_map(lambda x: as_array(immutable(x)), init_val)
-            # A condition that is traced, by what it closes over too, cannot be decided here: the
-            # rest of the loop stays in the program.
+            # A traced condition, traced possibly because of values it closes over, cannot be
+            # decided here: the rest of the loop stays in the program.
             while not isinstance(test := cond_fun(init_val), Tracer):
                 if not test:
                     return init_val
@@ -117,7 +117,8 @@ def _bind_while(
     init, spec = tree.flatten(init_val)
     init = check_operands(init)
     args_spec = tree.treedef_tuple([spec])
-    # Trace until the types stay: a weak initial value takes the dtype of what the body returns.
+    # Trace until the types stay the same: a weak initial value takes the dtype of the body's
+    # result.
     while True:
         avals = [aval_of(x) for x in init]
         body = stage_body(body_fun, "while_loop", args_spec, avals, None, body_owner, kind)
@@ -146,7 +147,8 @@ def _bind_while(
         cond_nconsts=len(test.graph.consts),
         body_nconsts=len(body.graph.consts),
     )
-    # What the body passes on as it came does not go through the loop, nor does its derivative.
+    # Carries that the body returns unchanged do not go through the loop, and neither does their
+    # derivative.
     kept = [v is a for v, a in zip(body.graph.invars, body.graph.outvars, strict=True)]
     out = [as_array(x) if k else y for x, k, y in zip(init, kept, out, strict=True)]
     return tree.unflatten(spec, out)
@@ -165,7 +167,7 @@ def _check_condition(test: Body) -> None:
 
 
 def _bounded(test: Graph, body: Graph, init: list, max_steps: int) -> list:
-    """A while loop as a scan of `max_steps` steps; those after its end do nothing."""
+    """A while loop as a scan of `max_steps` steps; steps after its end have no effect."""
     if util.index(max_steps) < 0:
         raise ValueError(f"max_steps must not be negative, got {max_steps}")
 
@@ -232,7 +234,7 @@ def fori_loop(
         )
 
     def body(carry):
-        # `upper` goes round as well: the condition sees nothing but the carry.
+        # `upper` is carried too, because the condition sees only the carry.
         i, end, value = carry
         return add(i, first.dtype.type(1)), end, body_fun(i, value)
 
@@ -246,7 +248,7 @@ def _below(carry):
 
 def _same_type(lower: Any, upper: Any) -> tuple[Any, Any]:
     """Python ints take the dtype of the other bound, if that is signed."""
-    # An unsigned bound is left as it is: the caller reports the different types.
+    # An unsigned bound is not converted: the caller reports the different types.
     if type(lower) is int and type(upper) is not int:
         other = aval_of(upper).dtype
         if dtypes.kind_of(other) == "i" and other != dtypes.default_int():
@@ -255,7 +257,7 @@ def _same_type(lower: Any, upper: Any) -> tuple[Any, Any]:
         other = aval_of(lower).dtype
         if dtypes.kind_of(other) == "i" and other != dtypes.default_int():
             upper = other.type(upper)
-    # So does what is traced of a Python int, whose type is weak.
+    # A traced Python int has a weak type, too.
     first, last = aval_of(lower), aval_of(upper)
     if first.dtype != last.dtype and first.weak_type != last.weak_type:
         weak, other = (first, last.dtype) if first.weak_type else (last, first.dtype)

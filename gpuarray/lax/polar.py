@@ -43,8 +43,8 @@ def qdwh(
     and whether they converged.
 
     [m, n] with m >= n -> [m, n], [n, n], two scalars. `max_iterations` is 10 and `eps` that of the
-    dtype unless given; `dynamic_shape` (rows, columns) limits x to its top left part.
-    `is_hermitian` is accepted for JAX's sake and changes nothing.
+    dtype by default; `dynamic_shape` (rows, columns) limits x to its top left part. `is_hermitian`
+    is accepted for compatibility with JAX and has no effect.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -72,7 +72,7 @@ def _qdwh(x: Array, max_iterations: Any, eps: Any, dynamic_shape: Any) -> tuple:
     part = dtypes.to_real_dtype(x.dtype)
     smallest = full((), dtypes.finfo(part).eps if eps is None else eps, part)
     if dynamic_shape is not None:
-        # Rows and columns outside become zeros, which the iterations leave as they are.
+        # Rows and columns outside become zeros, which the iterations preserve.
         sizes = util.pair(dynamic_shape, "a pair of sizes")
         inside = [lt(broadcasted_iota(np.int32, x.shape, i), n) for i, n in enumerate(sizes)]
         x = select(inside[0] & inside[1], x, full_like(x, 0))
@@ -98,7 +98,7 @@ def _qdwh(x: Array, max_iterations: Any, eps: Any, dynamic_shape: Any) -> tuple:
         moved = sqrt(reduce_sum(abs(new - u) ** 2, (0, 1)))
         return new, low, moved, count + 1
 
-    # The bound begins at eps: nothing better is known of the smallest singular value.
+    # The bound starts at eps: no better lower bound of the smallest singular value is known.
     start = (x / convert_element_type(scale, x.dtype), smallest, full((), np.inf, part), 0)
     u, low, moved, count = while_loop(going, step, start)
     u = 1.5 * u - 0.5 * dot(u, dot(_adjoint(u), u))  # one Newton-Schulz step polishes

@@ -69,7 +69,7 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
         return _named(functools.partial(decomposition, **dict(attributes)))
 
     def _named(function: Callable) -> Callable:
-        # A function of its own: `decomposition` must not be renamed, and a partial has no name.
+        # A new function: `decomposition` must not be renamed, and a partial has no name.
         def run(*args: Any) -> Any:
             return function(*args)
 
@@ -79,7 +79,7 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
     @boundary
     @functools.wraps(decomposition)
     def call(*args: Any, **attributes: Any) -> Any:
-        # Attributes that cannot be keys make a unit of their own for this call.
+        # With attributes that cannot be keys, make a new unit for this call.
         values = attributes.values()
         if all(isinstance(v, Hashable) and not isinstance(v, Array) for v in values):
             return unit(Statics(attributes.items()))(*args)
@@ -95,14 +95,14 @@ def platform_dependent(
 ) -> Any:
     """Call the function given for the platform that programs run on, with `args`.
 
-    Platforms have the names of lowering platforms, such as "cpu" and "cuda"; the default device at
-    the time of tracing decides. The functions should compute the same result.
+    Platforms are named as lowering platforms, such as "cpu" and "cuda"; the default device at the
+    time of tracing decides. The functions should compute the same result.
 
     >>> from gpuarray import lax
     >>> lax.platform_dependent(2.0, cpu=lambda x: x + 1, default=lambda x: 1 + x)
     Array(3., dtype=float32, weak_type=True)
     """
-    # Refused as in JAX: "gpu" names a kind of device, "cuda" what programs are made for.
+    # Refused as in JAX: "gpu" names a kind of device, "cuda" a lowering platform.
     if "gpu" in per_platform:
         raise ValueError(
             "lax.platform_dependent got a function for 'gpu': its platforms are those of programs. "
@@ -129,7 +129,7 @@ def create_token(_: Any = None) -> Array:
     >>> lax.create_token().size
     0
     """
-    # An array of no elements: it costs nothing and orders all the same.
+    # An empty array: it costs nothing and still orders operations.
     return full((0,), False)
 
 
@@ -151,7 +151,7 @@ def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
     >>> lax.dce_sink(1.0)
     """
     leaves = check_operands(tree.flatten(val)[0])
-    # An effect is what keeps an operation: this one does nothing.
+    # An operation with an effect is never removed: this one has an empty callback.
     debug_callback_p.bind(*leaves, callback=_sink, effect="DebugEffect", partitioned=False)
 
 
@@ -235,19 +235,19 @@ def _constrained(x: Any, sharding: Any) -> Any:
     if isinstance(sharding.mesh, AbstractMesh):
         sharding = _over_devices(sharding, x, traced)
     if traced:
-        # One device has everything. Its plain placement is cheaper, and all that a constraint says,
-        # unless a vmap around has an axis to add to the spec.
+        # One device has everything. Its plain placement is cheaper and equivalent to the
+        # constraint, unless an enclosing vmap adds an axis to the spec.
         several = sharding.mesh.is_spread or spread_names()
         return laid(x, sharding) if several else stays_at(x, laid_out(sharding))
     if UNCONSTRAINED in sharding.spec.partitions:
-        # The rest stays as it comes: what a program would do.
+        # The other axes keep their sharding, as in a program.
         return jit(lambda x: laid(x, sharding))(x)
     _check_movable(x, sharding)
     return device_put(x, sharding)
 
 
 def _with_explicit_cuts(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
-    """Return a sharding along Auto axes with what a value's type says of the Explicit ones."""
+    """Return a sharding along Auto axes, completed by the type's sharding along Explicit ones."""
     mesh, spec = sharding.mesh.abstract_mesh, sharding.spec
     explicit = {*mesh.explicit_axes}
     if not explicit:
@@ -261,8 +261,8 @@ def _with_explicit_cuts(sharding: NamedSharding, aval: ShapedArray) -> NamedShar
     cuts = cuts_of(aval.layout)
     if cuts is None:
         return sharding
-    # A cut that the type says stays; where the rest is unconstrained, or cannot cut the pieces
-    # evenly, nothing cuts it further.
+    # The type's sharding is kept; unconstrained axes, and those that do not divide evenly, are not
+    # sharded further.
     parts = []
     for part, cut, n in zip_longest(spec.partitions, cuts, aval.shape):
         names = (*cut, *names_of(part))
@@ -274,7 +274,7 @@ def _with_explicit_cuts(sharding: NamedSharding, aval: ShapedArray) -> NamedShar
 
 
 def _asserted(x: Any, aval: ShapedArray, sharding: NamedSharding) -> Any:
-    """Return a value that lies as a constraint says; AssertionError where its type says another."""
+    """Return a value whose type has the asserted sharding; AssertionError if it has another."""
     mesh, ndim = sharding.mesh.abstract_mesh, aval.ndim
     cuts = cuts_of(aval.layout) or ((),) * ndim
     parts = (*sharding.spec.partitions, *[None] * (ndim - len(sharding.spec.partitions)))

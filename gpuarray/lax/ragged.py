@@ -35,7 +35,7 @@ def ragged_all_to_all(
     Parameters
     ----------
     operand, output :
-        Rows to send from, and the rows that what is received is written over.
+        Rows to send from, and rows that are overwritten by the received ones.
     input_offsets, send_sizes, output_offsets, recv_sizes :
         For each slice that is sent, where it starts in `operand`, how many rows it has, and where
         its receiver writes it; and how many rows each received slice has. With K slices and an
@@ -77,7 +77,7 @@ def ragged_all_to_all(
     rows = iota(np.int32, output.shape[0])
     # inside[k, r]: whether slice k is written to row r.
     inside = (targets[:, None] <= rows[None]) & (rows[None] < (targets + counts)[:, None])
-    # The last slice that is written to a row counts; -1 where there is none.
+    # The last slice written to a row wins; -1 where there is none.
     chosen = (inside * iota(np.int32, slices)[:, None] - ~inside).max(0)
     known = chosen.clip(0)
     # Slices are in the order of their senders, as many from each.

@@ -1,7 +1,7 @@
 """Random bits without keys: generators that carry a state, as XLA has them.
 
-Floor 6. In: a state (four uint32 words) and a shape. Out: the next state and bits.
-`gpuarray.random` is what programs use.
+Floor 6. In: a state (four uint32 words) and a shape. Out: the next state and bits. Programs
+normally use `gpuarray.random`.
 """
 
 from __future__ import annotations

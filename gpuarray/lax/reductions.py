@@ -81,7 +81,7 @@ def check_short_floats(x: Any, axes: tuple[int, ...]) -> None:
     if config.state.allow_f16_reductions:
         return
     aval = aval_of(x)
-    # A sum over an axis of length 1 adds nothing.
+    # A sum over an axis of length 1 changes nothing.
     summed = any(aval.shape[a] != 1 for a in axes if -aval.ndim <= a < aval.ndim)
     if summed and aval.dtype in _SHORT_FLOATS:
         raise ValueError(
@@ -129,7 +129,7 @@ def reduce_min(operand: Any, axes: Sequence[int]) -> Array:
     return reduce_min_p.bind(bindable("reduce_min", operand), axes=tuple(map(index, axes)))
 
 
-# Floats have no bits to combine: `x != 0` is what the caller means.
+# Floats have no bits to combine: the caller means `x != 0`.
 def _logical(name: str, prim: Primitive, operand: Any, axes: Sequence[int]) -> Array:
     x = bindable(name, operand)
     kind = dtypes.kind_of(aval_of(x).dtype)
@@ -247,7 +247,7 @@ def monoid_of(computation: Callable, operand: Any, initial: Any) -> Primitive | 
 
 def fold_body(op: str, computation: Callable, operands: list, treedef: Any) -> Graph:
     """A user's combining function as a Graph of scalars: (accumulated..., next...) -> combined."""
-    # Strong types: what is folded so far has the dtype of the operand.
+    # Strongly typed: accumulators have the dtype of the operand.
     scalars = [ShapedArray((), aval_of(x).dtype) for x in operands]
 
     def flat(*values):
@@ -274,7 +274,7 @@ def fold_operands(op: str, operands: Any, init_values: Any) -> tuple[list, list,
         )
     if not xs:
         raise ValueError(f"{op} needs at least one operand")
-    # Positions in error messages go on from the operands to the initial values.
+    # Positions in error messages count the operands, then the initial values.
     xs = [bindable(op, x, i) for i, x in enumerate(xs)]
     if len(xs) == 1:
         starts = [_limit(starts[0], aval_of(xs[0]).dtype)]
@@ -299,7 +299,7 @@ def reduce(
     """Fold arrays over `dimensions` with an associative function that starts from `init_values`.
 
     Shapes: each operand [n, m], each initial value [], each result [m] for dimensions (0,).
-    `computation` takes what is folded so far and the next elements, as scalars in the structure of
+    `computation` takes the accumulators and the next elements, as scalars in the structure of
     `operands`. On a GPU threads share a row, so it has to be commutative too.
 
     >>> from gpuarray import lax

@@ -1,7 +1,7 @@
 """Loops over the first axis of arrays: `scan` and `map`.
 
 Floor 6. In: a Python function, traced once. Out: the results of the `scan` primitive, which every
-transformation goes through. With `disable_jit` they run as plain Python.
+transformation handles. With `disable_jit` they run as plain Python.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def run_scan(
 def _over_references(
     f: Callable, init: Any, xs: Any, length: Any, reverse: bool, unroll: Any
 ) -> tuple[Any, Any]:
-    """Scan over references among `xs`: each step takes and returns the value of one element."""
+    """Scan over references in `xs`: each step takes and returns the value of one element."""
     refs, slotted = taken_out(xs, "scan")
 
     def step(carry: Any, x: Any) -> Any:
@@ -135,7 +135,7 @@ def _scan_plain(
     owner: Callable,
     kind: str,
 ) -> tuple[Any, Any]:
-    # What is scanned over: arrays of one length.
+    # The scanned arrays, all of one length.
     arrays, xs_spec = tree.flatten(xs)
     arrays = check_operands(arrays)
     length = _length(arrays, length)
@@ -168,7 +168,7 @@ def _scan_plain(
         if changed is None:
             break
         values = changed
-    # What is left to differ is the user's mistake, told by the parameter's name.
+    # Remaining differences are the user's mistake, reported with the parameter's name.
     name = first_argument(f, "carry")
     check_carry("scan body", name, spec, avals, carry_spec, out_avals)
     carry, ys = _bind_scan(body.graph, values, arrays, length, bool(reverse), unroll)
@@ -194,7 +194,7 @@ def _bind_scan(
         num_carry=kept.count(False),
     )
     carry, ys = cut(out, kept.count(False))
-    # In the order of the results: what went around the loop, and what it made.
+    # In the order of the results: those that bypass the loop, and those it computes.
     direct = [as_array(xs[i]) for i in passed if i is not None]
     return (
         merged(kept, chosen(init, kept), carry),
@@ -249,7 +249,7 @@ def _length(arrays: list, length: Any) -> int:
                 f"scan got `length` argument of {length} which disagrees with leading axis sizes "
                 f"{[aval_of(x).shape[0] for x in arrays]}."
             )
-        # As in JAX, a negative length is none.
+        # As in JAX, a negative length counts as 0.
         return max(length, 0)
     if len(sizes) > 1:
         found = ", ".join(str(aval_of(x).shape[0]) for x in arrays)
@@ -271,7 +271,7 @@ def _python_scan(f: Callable, init: Any, arrays: list, spec: Any, length: int, r
         x = tree.unflatten(spec, [index_in_dim(a, i, keepdims=False) for a in arrays])
         carry, y = f(carry, x)
         ys.append(y)
-    # The ys lie in the order of the xs, whichever way the loop ran.
+    # The ys are in the order of the xs, in either direction.
     if reverse:
         ys.reverse()
 
@@ -282,7 +282,7 @@ def _python_scan(f: Callable, init: Any, arrays: list, spec: Any, length: int, r
 
 
 def as_array(x: Any) -> Any:
-    """A bindable value as an array of its own aval."""
+    """A bindable value as an array with the same aval."""
     aval = aval_of(x)
     return convert(x, aval.dtype, aval.weak_type) if not hasattr(x, "aval") else x
 
@@ -312,7 +312,7 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     batches = n // batch_size
     full = batches * batch_size
     many = vmap(f)
-    # Whole batches in a scan; what is left over in one more call.
+    # Whole batches in a scan; the remainder in one more call.
     head = [
         reshape(_part(x, 0, full), (batches, batch_size, *aval_of(x).shape[1:])) for x in arrays
     ]

@@ -33,8 +33,8 @@ def select_and_scatter(
     """Each window of `operand` selects an element; `source`, which has one for each window, is
     merged into `init_value` there.
 
-    `select_jaxpr(best, x)` says whether the best one so far stays, `scatter_jaxpr(now, x)` merges
-    what is there now with an element of the source.
+    `select_jaxpr(best, x)` returns whether to keep the best element so far, `scatter_jaxpr(now, x)`
+    merges the current value with an element of the source.
     """
     selects = _elementwise(select_jaxpr, select_consts)
     merges = _elementwise(scatter_jaxpr, scatter_consts)
@@ -54,17 +54,17 @@ def select_and_scatter(
         ]
         return slicing.slice(x, start, ends, window_strides)
 
-    # 1. The place that each window selects; what is padded is never selected.
+    # 1. The position that each window selects; padding is never selected.
     best, found = seen(padded, starts[0]), seen(inside, starts[0])
     chosen = creation.full(source.shape, 0)
     for number, start in enumerate(starts[1:], 1):
         x, there = seen(padded, start), seen(inside, start)
-        # The first of the places that are inside stands until `select_jaxpr` prefers another.
+        # The first valid position is kept until `select_jaxpr` prefers another.
         better = there & ~(selects(best, x) & found)
         best = elementwise.select(better, x, best)
         chosen = elementwise.select(better, creation.full_like(chosen, number), chosen)
         found = found | there
-    # 2. Merge, one place of all windows at a time: these never meet.
+    # 2. Merge one position of all windows at a time: these never collide.
     out = creation.full(padded.shape, init_value)
     for number, start in enumerate(starts):
         # The inverse of the strided slice: a pad with step - 1 gaps between the elements.

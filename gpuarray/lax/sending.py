@@ -1,8 +1,9 @@
 """Messages along a named axis in two halves, to send and to receive: `psend` and `precv`.
 
-Floor 6. In: one element's value, and who sends to whom. Out: a token, then the value that was sent.
-The token holds what its `psend` sends, so the two are one exchange, which every platform has; and a
-program whose halves do not fit, which would wait for ever where they are two, is refused.
+Floor 6. In: one element's value, and pairs of sender and receiver. Out: a token, then the value
+that was sent. The token holds the value of its `psend`, so the two are one exchange, which every
+platform supports; and a program whose halves do not match, which would otherwise deadlock, is
+refused.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from gpuarray.pytree.registration import register_pytree_node
 
 
 class SendToken:
-    """What `psend` returns, and `precv` takes: a pytree that orders operations as a value does."""
+    """Returned by `psend` and taken by `precv`: a pytree that orders operations by data
+    dependence.
+    """
 
     def __init__(self, value: Any, names: tuple, perm: tuple):
         self._value, self.names, self.perm = value, names, perm
@@ -76,7 +79,7 @@ def psend(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
     targets = dict(pairs)
     if len(targets) != len(pairs) or len(set(targets.values())) != len(pairs):
         raise ValueError(f"psend sources and destinations must be unique, got {list(perm)}")
-    # The exchange is made here, and `precv` hands over its result.
+    # The exchange is done here, and `precv` returns its result.
     received = ppermute(x, axis_name, pairs)
     # Follow each sender to whom it sends, and so on: back at the start is a circle.
     for start in targets:
@@ -92,14 +95,14 @@ def psend(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
 
 
 def precv(token: Any, out_shape: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
-    """Take what another element sent along a named axis by `psend`.
+    """Receive the value that another element sent along a named axis by `psend`.
 
     Parameters
     ----------
     token :
         The token of that `psend`.
     out_shape :
-        Something with the shape and dtype of what was sent, such as a ShapeDtypeStruct.
+        An object with the shape and dtype of the sent value, such as a ShapeDtypeStruct.
     axis_name, perm :
         As `psend` was given them.
 

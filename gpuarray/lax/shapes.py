@@ -1,8 +1,7 @@
 """Shapes: giving the elements of arrays other places.
 
-Floor 6. In: arrays and static shapes. Out: arrays, through the primitives of
-`primitives.movement`. Nothing here computes with elements, so every dtype is accepted, random
-keys too.
+Floor 6. In: arrays and static shapes. Out: arrays, through the primitives of `primitives.movement`.
+Nothing here computes with elements, so every dtype is accepted, random keys too.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def broadcast_in_dim(
     Array([[1., 1., 1.],
            [2., 2., 2.]], dtype=float32)
     """
-    # Placed afterwards: the primitive knows no layouts.
+    # Placed afterwards: the primitive does not know shardings.
     if out_sharding is not None:
         with out_given(out_sharding):
             out = broadcast_in_dim(operand, shape, broadcast_dimensions)
@@ -76,7 +75,7 @@ def broadcast_in_dim(
     x = bindable("broadcast_in_dim", operand)
     shape = canonicalize_shape(shape)
     dims = tuple(map(index, broadcast_dimensions))
-    # Nothing moves: no equation is recorded.
+    # No change: no equation is recorded.
     if shape == shape_of(x) and dims == tuple(range(len(shape))):
         return as_array(x)
     return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims, sharding=None)
@@ -130,7 +129,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
         aligned = given
     result = []
     for lengths in zip(*aligned):
-        # 0 counts as a length of its own: 1 and 0 give 0.
+        # 0 does not stretch either: 1 and 0 give 0.
         longer = {n for n in lengths if n != 1}
         if len(longer) > 1:
             raise ValueError(f"Incompatible shapes for broadcasting: shapes={given}")
@@ -141,7 +140,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
 def broadcast_to_rank(x: Any, rank: int) -> Array:
     """Add leading axes of length 1 until `x` has `rank` axes.
 
-    Shapes: x [...], result [1, ..., 1, ...]; more axes than `rank` are left as they are.
+    Shapes: x [...], result [1, ..., 1, ...]; more axes than `rank` are not changed.
 
     >>> from gpuarray import lax
     >>> lax.broadcast_to_rank(2.0, 2)
@@ -197,7 +196,7 @@ def reshape(
     *,
     out_sharding=None,
 ) -> Array:
-    """The same elements in row-major order in another shape, their axes permuted first if asked.
+    """The same elements in row-major order in another shape, with axes optionally permuted first.
 
     Shapes: operand [...], result `new_sizes` with as many elements; no length is inferred.
 
@@ -277,7 +276,7 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Array:
     shape = shape_of(x)
     given = tuple(dimensions)
     rank = len(shape) + len(given)
-    # Places in the result, so negative ones count from its end.
+    # Positions in the result, so negative ones count from its end.
     new = {util.canonical_axis(d, rank) for d in given}
     if len(new) != len(given):
         raise ValueError(f"repeated axis in lax.expand_dims: {given}")
@@ -352,7 +351,7 @@ def tile(operand: Any, reps: Sequence[int]) -> Array:
 
 
 def _sequence(op: str, values: Any) -> list:
-    # Joining the slices of one array: along its first axis, as NumPy takes it.
+    # Concatenating one array joins its slices along the first axis, as in NumPy.
     if isinstance(values, (Array, np.ndarray)) and values.ndim:
         return list(unstack(values))
     return [bindable(op, x, i) for i, x in enumerate(values)]
@@ -420,7 +419,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     return list(split_p.bind(x, sizes=sizes, axis=axis))
 
 
-# ---- what an array looks like ----
+# ---- shapes ----
 
 
 def dtype(x: Any) -> Any:

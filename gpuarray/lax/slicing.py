@@ -118,7 +118,7 @@ def _starts(op: str, shape: tuple[int, ...], given: Any, negative: bool | Sequen
                 f"start indices must have one axis, got shape {given.shape}."
             )
         if isinstance(given, Array):
-            # Each start is a scalar of its own in the program: there may be one for every axis.
+            # Each start is a separate scalar in the program: there is one for each axis.
             given = [index_in_dim(given, i, keepdims=False) for i in range(given.shape[0])]
     given = [bindable(op, x, i) for i, x in enumerate(given)]
     if len(given) != len(shape):
@@ -139,7 +139,7 @@ def _starts(op: str, shape: tuple[int, ...], given: Any, negative: bool | Sequen
             f"allow_negative_indices must be a bool or one bool an axis, got {len(allowed)} for "
             f"{len(shape)} axes."
         )
-    # All have one dtype, if a wider one; different ones are an error that the primitive reports.
+    # All have one dtype, even if wide; different ones are an error raised by the primitive.
     if len({dtype_of(x) for x in given}) == 1:
         symbolic = [n for n in shape if type(n) is Dim]  # any length: no narrow type holds it
         given = [reaching(x, symbolic[0] if symbolic else max(shape)) for x in given]
@@ -178,7 +178,7 @@ def _from_front(start: Any, length: int, negative: bool) -> Any:
         return start
     # Traced: start + length where start < 0.
     below = lt_p.bind(start, dtype.type(0))
-    # A weak start stays weak in `select_n`, where it decides nothing; `add` needs one type.
+    # A weak start is fine in `select_n`, where it does not affect the type; `add` needs one type.
     strong = start
     if start.weak_type:
         strong = convert_element_type_p.bind(start, new_dtype=dtype, weak_type=False, sharding=None)

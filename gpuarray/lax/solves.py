@@ -1,7 +1,7 @@
 """Roots and linear systems, differentiated through the equation they solve.
 
-Floor 6. In: functions that say what a solution is, and solvers. Out: solutions with derivatives of
-any order, forward and reverse, however many steps the solver takes.
+Floor 6. In: functions that define a solution, and solvers. Out: solutions with derivatives of any
+order, forward and reverse, however many steps the solver takes.
 """
 
 from __future__ import annotations
@@ -164,7 +164,8 @@ def custom_root(
     # Any pytree with as many leaves would do: constants are passed as a list.
     of_consts = tree.structure([0] * known)
 
-    # All functions take what f closes over as arguments: derivatives are with respect to that.
+    # All functions take the values that f closes over as arguments: derivatives are with respect to
+    # those.
     solver = stage_body(
         lambda consts, x: solve(_function(graph, consts, spec), x),
         "custom_root",

@@ -62,7 +62,7 @@ def reduce_window_shape_tuple(
         _or_ones(base_dilation or None, len(ones)),
         _or_ones(window_dilation or None, len(ones)),
     )
-    # The error says what is wrong with the geometry: the formula would give a shape anyway.
+    # Raise an error about an invalid geometry, for which the formula would still give a shape.
     check_window("reduce_window", tuple(operand_shape), *geometry)
     return window_shape(operand_shape, *geometry)
 
@@ -99,8 +99,8 @@ def reduce_window(
     strides = _or_ones(window_strides, len(window))
     base, inner = _or_ones(base_dilation, len(window)), _or_ones(window_dilation, len(window))
     pads: Any = padding
-    # The geometry is checked before it is used. "SAME" counts the holes of windows, as in JAX, and
-    # not those of the operand.
+    # Check the geometry before it is used. As in JAX, "SAME" takes the dilation of windows into
+    # account, and not that of the operand.
     if isinstance(padding, str):
         check_window("reduce_window", shape, window, strides, ((0, 0),) * len(window), base, inner)
         spans = [dilated(w, d) for w, d in zip(window, inner)]
@@ -112,7 +112,7 @@ def reduce_window(
         "base_dilation": base,
         "window_dilation": inner,
     }
-    # Sums, maxima and minima have primitives of their own, with derivatives.
+    # Sums, maxima and minima have dedicated primitives with derivatives.
     if len(xs) == 1:
         known = monoid_of(computation, xs[0], starts[0])
         folds = _PRIMITIVES | (_OF_BOOLS if dtypes.kind_of(xs[0].dtype) == "b" else {})

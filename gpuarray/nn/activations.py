@@ -1,4 +1,4 @@
-"""Activation functions: pointwise, so each fuses with whatever stands before and after it.
+"""Activation functions: pointwise, so each fuses with preceding and following operations.
 
 Floor 6. In: one array-like (lists are refused). Out: an Array of its shape; integers become floats
 where the mathematics needs it. They are plain functions over gpuarray.numpy, and their dtypes
@@ -356,5 +356,5 @@ def _log1mexp(x: Array) -> Array:
     return gnp.where(x < gnp.log(2.0), gnp.log(-gnp.expm1(-x)), gnp.log1p(-gnp.exp(-x)))
 
 
-# Through both sides of the choice, one of which is infinite near 0, a gradient would be nan.
+# Differentiating both branches would give nan near 0, where one of them is infinite.
 _log1mexp.defjvps(lambda t, y, x: t / gnp.expm1(x))

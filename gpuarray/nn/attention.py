@@ -43,9 +43,9 @@ def dot_product_attention(
     Parameters
     ----------
     bias :
-        (B, N, T, S), or what broadcasts to that: added to the scores.
+        (B, N, T, S), or broadcastable to it: added to the scores.
     mask :
-        (B, N, T, S), or what broadcasts to that: False hides a score.
+        (B, N, T, S), or broadcastable to it: False hides a score.
     scale :
         Factor of the scores; default: 1/sqrt(H).
     is_causal :
@@ -78,8 +78,7 @@ def dot_product_attention(
     full = (batch, heads, length, span)
     window = _window(local_window_size)
 
-    # Heads that share a key stand side by side: (B, T, K, G, H) against (B, S, K, H) -> (B, K, T,
-    # G, S).
+    # Heads that share a key are adjacent: (B, T, K, G, H) against (B, S, K, H) -> (B, K, T, G, S).
     grouped = (batch, length, shared, heads // max(shared, 1), width)
     # Scores of half floats are kept in float32 up to the softmax.
     wide = promotion.wider(q.dtype, np.float32)
@@ -120,7 +119,7 @@ def dot_product_attention(
     out = out.reshape(shape)
     if not return_residual:
         return out
-    # What a backward pass in blocks needs; no derivative goes through it.
+    # The residual of a blockwise backward pass; it is not differentiated.
     residual: Any = logsumexp(scores, axis=-1)
     residual = gnp.transpose(residual.astype(k.dtype), (0, 2, 1, 3)).reshape(shape[:-1])
     return out, lax.stop_gradient(residual)
@@ -152,7 +151,7 @@ def _check_operands(q: Array, k: Array, v: Array) -> tuple[int, ...]:
         ("query", q, (batch, -1, -1, width)),
         ("value", v, (batch, span, shared, width)),
     )
-    # -1 stands for any length.
+    # -1 matches any length.
     for name, x, want in expected:
         if any(n not in (-1, have) for n, have in zip(want, x.shape, strict=True)):
             raise ValueError(f"{name} shape should be {list(want)}: but got {x.shape}")
@@ -160,7 +159,7 @@ def _check_operands(q: Array, k: Array, v: Array) -> tuple[int, ...]:
             raise ValueError(
                 f"{name} dtype should be {k.dtype}, but got {x.dtype}: convert it with .astype."
             )
-    # With no key heads at all, there may be no query heads either.
+    # Without key heads there may be no query heads either.
     if q.shape[2] % shared if shared else q.shape[2]:
         raise ValueError(
             "The number of query heads must be a multiple of key/value heads, but got "
@@ -217,7 +216,7 @@ def _grouped(x: Array, grouped: tuple[int, ...]) -> Array:
 
 
 def _visible(full, mask, is_causal, q_lengths, kv_lengths, window) -> Array | None:
-    """Which scores count, as a mask that broadcasts to (B, N, T, S); None for all of them."""
+    """The mask of scores that count, broadcastable to (B, N, T, S); None for all of them."""
     # Positions of queries as rows, of keys as columns.
     rows = gnp.arange(full[2])[:, None]
     columns = gnp.arange(full[3])[None, :]

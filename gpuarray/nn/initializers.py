@@ -1,7 +1,7 @@
 """Initializers: functions (key, shape, dtype) -> Array that give weights their first values.
 
-Floor 6. In: a random key and a shape. Out: an Array. The scaled ones keep the variance of what
-flows through a layer: variance = scale / n with n the number of inputs (`fan_in`), of outputs
+Floor 6. In: a random key and a shape. Out: an Array. The scaled ones preserve the variance of
+activations through a layer: variance = scale / n with n the number of inputs (`fan_in`), of outputs
 (`fan_out`), or a mean of both.
 """
 
@@ -32,7 +32,7 @@ _TRUNCATED_STDDEV_COMPLEX = 0.95311164380491208
 
 @runtime_checkable
 class Initializer(Protocol):
-    """What every initializer is: a function of a key, a shape and a dtype."""
+    """The interface of an initializer: a function of a key, a shape and a dtype."""
 
     def __call__(
         self, key: Array, shape: Any, dtype: Any = None, out_sharding: Any = None
@@ -60,7 +60,7 @@ def ones(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> A
 
 # In all of these, the dtype given to the maker is the default of the function it returns.
 def constant(value: ArrayLike, dtype: Any = None) -> Initializer:
-    """An initializer that fills with a value, which broadcasts to the shape asked for.
+    """An initializer that fills with a value, which broadcasts to the requested shape.
 
     >>> constant(2.5)(None, (2,))
     Array([2.5, 2.5], dtype=float32)
@@ -404,7 +404,7 @@ def _shape(shape: Any) -> tuple[int, ...]:
 
 
 def _float_dtype(dtype: Any) -> Any:
-    """The dtype asked for, as arrays will have it; the default float where none is."""
+    """The requested dtype in canonical form; the default float if there is none."""
     return dtypes.default_float() if dtype is None else dtypes.check_user_dtype(dtype, "init")
 
 

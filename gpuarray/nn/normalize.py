@@ -1,7 +1,7 @@
 """Functions of a whole axis: softmax, logsumexp, logmeanexp, standardize.
 
 Floor 6. In: array-likes, an axis (or several, or None for all), and `where`, a mask of the elements
-that take part. Out: Arrays. Every exponential is taken of differences to the maximum, so none
+to include. Out: Arrays. Every exponential is taken of differences to the maximum, so none
 overflows; each function is one fused kernel.
 """
 
@@ -49,11 +49,11 @@ def _softmax(x, where, axis):
     exponentials = gnp.exp(difference)
     total = gnp.sum(exponentials, axis, where=where, keepdims=True)
     result = exponentials / total
-    # Left out of the sum, and 0 in the result.
+    # Excluded from the sum, and 0 in the result.
     return result if where is None else gnp.where(where, result, 0)
 
 
-# The derivative from the result: nothing else of the computation has to be kept.
+# The derivative uses only the result: no other intermediate value has to be kept.
 _softmax_with_rule = custom_jvp(_softmax, nondiff_argnums=(2,))
 
 
@@ -127,7 +127,7 @@ def logsumexp(
         terms, weights = promote_dtypes_inexact(a, b)
     terms = gnp.asarray(terms)
     if where is not None:
-        # Left out again below; 0 keeps nan and inf of masked terms out of the derivative.
+        # Excluded again below; 0 keeps nan and inf of masked terms out of the derivative.
         terms = gnp.where(where, terms, 0)
     # log(sum(b exp(a))); without weights they are all 1.
     if weights is not None:
@@ -145,7 +145,7 @@ def logsumexp(
         exponentials = exponentials * weights
     total = gnp.sum(exponentials, over, keepdims=keepdims, where=where)
     sign = gnp.sign(total)
-    # The sign (or the phase) is a result of its own.
+    # The sign (or the phase) is a separate result.
     if return_sign or not gnp.iscomplexobj(total):
         total = gnp.abs(total)
     logarithm = gnp.log(total) + shift

@@ -142,7 +142,7 @@ def scaled_dot_general(
     if len(util.elements(configs, wanted)) < 2:
         raise util.wrong_type(configs, wanted)
     a_config, b_config = configs[:2]
-    # Both as [batch, rows, contracted], which is what blocks are cut from.
+    # Both as [batch, rows, contracted], from which blocks are cut.
     a3, a_free = _three_axes(a, contract[0], batch[0])
     b3, b_free = _three_axes(b, contract[1], batch[1])
     product = scaled_matmul(
@@ -151,7 +151,7 @@ def scaled_dot_general(
     )
     for config in (a_config, b_config):
         if config.global_scale is not None:
-            # What the operand was divided by before it was quantized.
+            # The divisor of the operand before it was quantized.
             product = product * gnp.asarray(config.global_scale).astype(product.dtype)
     return product.reshape(*(a.shape[i] for i in batch[0]), *a_free, *b_free)
 
@@ -186,7 +186,7 @@ def _quantized(name: str, x: Array, config: BlockScaleConfig) -> tuple[Array, Ar
     wanted = gnp.max(gnp.abs(x), axis=-1, keepdims=True, initial=0.0) / largest
     scales = _power_of_two(wanted) if config.mode == "mxfp8" else _rounded(wanted, config)
     exact = scales.astype(np.float32)
-    # A block whose scale underflows to 0 holds nothing but what counts as 0.
+    # A block whose scale underflows to 0 contains only values that count as 0.
     scaled = gnp.where(exact == 0, 0.0, x / exact)
     # Clipped, since out of range the formats have nan or infinity.
     data = gnp.clip(scaled, -largest, largest).astype(config.data_type)

@@ -1,6 +1,7 @@
 """The array namespace: the functions of NumPy on immutable arrays.
 
-Floor 6. Every public name of the modules in this folder. `import gpuarray.numpy as gnp`."""
+Floor 6. Every public name of the modules in this folder. `import gpuarray.numpy as gnp`.
+"""
 
 from gpuarray.core.value import Array as _Array
 from gpuarray.names import explain_names as _explain_names

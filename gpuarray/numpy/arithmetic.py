@@ -1,4 +1,4 @@
-"""Arithmetic on arrays of any dtype: what the operators `+ - * / // % **` call.
+"""Arithmetic on arrays of any dtype: the implementation of the operators `+ - * / // % **`.
 
 Floor 6. In: array-likes, which promote and broadcast. Out: one primitive where the dtypes agree.
 These are the plain functions; `ufunc` wraps some of them into objects that also reduce.
@@ -121,7 +121,7 @@ def _float_divmod(x, y):
     # gives inf or nan.
     whole = select(eq_p.bind(y, zero), x, sub_p.bind(x, rest))
     quotient = div_p.bind(whole, y)
-    # rem has the sign of x; the remainder wanted has that of y.
+    # rem has the sign of x; the result must have that of y.
     wrong = and_p.bind(ne_p.bind(rest, zero), ne_p.bind(lax.sign(y), lax.sign(rest)))
     rest = select(wrong, add_p.bind(rest, y), rest)
     quotient = select(wrong, sub_p.bind(quotient, one), quotient)
@@ -301,9 +301,9 @@ reciprocal = documented(
 def power(x1, x2, /) -> Array:
     """x1 to the power x2.
 
-    Shape contract: shapes broadcast; dtypes promote. A known integer exponent is multiplied out, in
-    the dtype of x1; integers to integer powers stay integers (negative powers of them are an error
-    where the exponent is known, else 0 but for 1 and -1).
+    Shape contract: shapes broadcast; dtypes promote. A known integer exponent is expanded into
+    products, in the dtype of x1; integers to integer powers stay integers (negative powers of them
+    are an error if the exponent is known, else 0 except for 1 and -1).
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.power(gnp.arange(4), 2)
@@ -317,7 +317,7 @@ def power(x1, x2, /) -> Array:
     if exponent is not None:
         return integer_power(exponent)(x1)
     check_arraylike("power", x1, x2)
-    # An integer exponent stays one beside a float base: no float conversion of the exponent, as in
+    # An integer exponent keeps its dtype with a float base: it is not converted to float, as in
     # JAX.
     base = aval_of(value(x1)).dtype
     if kind_of(base) in "fc" and kind_of(aval_of(value(x2)).dtype) in "iu":
@@ -355,7 +355,7 @@ def _integers_to_integers(x, y):
     """Repeated squaring, for 6 bits of the exponent: 2 ** 64 has wrapped around to 0 already."""
     # One shape before the loop: it would broadcast in each round otherwise.
     shape = lengths.broadcast(np.shape(x), np.shape(y))
-    # Strongly typed: only a power with a known exponent keeps the type of what it multiplies.
+    # Strongly typed: only a power with a known exponent keeps the weak type of its base.
     x, y = (as_type(asarray(broadcast_to(v, shape)), aval_of(v).dtype) for v in (x, y))
     zero, one = zero_of(x), constant(1, x)
     # 0 to any power but 0 is 0, to a negative one too, as in JAX.

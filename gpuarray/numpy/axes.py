@@ -1,4 +1,4 @@
-"""The order of axes, and elements reversed, turned or rolled along them.
+"""Permuting axes, and reversing, rotating or rolling elements along them.
 
 Floor 6. In: arrays. Out: the same elements in another arrangement: views, which cost no kernel.
 """
@@ -111,7 +111,7 @@ def moveaxis(a, source: int | Sequence[int], destination: int | Sequence[int]) -
 
 
 def rollaxis(a, axis: int, start: int = 0) -> Array:
-    """`axis` moved back until it lies before the axis `start`.
+    """`axis` moved backwards until it precedes the axis `start`.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.rollaxis(gnp.zeros((2, 3, 4)), 2).shape
@@ -122,7 +122,7 @@ def rollaxis(a, axis: int, start: int = 0) -> Array:
         raise ValueError(f"start={start} must satisfy {-a.ndim}<=start<={a.ndim}")
     axis = canonical_axis(axis, a.ndim)
     start += a.ndim if start < 0 else 0
-    # The axis goes before `start`, which moves down once it is taken out.
+    # The axis goes before `start`, which moves down once the axis is removed.
     return moveaxis(a, axis, start - 1 if start > axis else start)
 
 
@@ -218,7 +218,7 @@ def roll(a, shift, axis: int | Sequence[int] | None = None) -> Array:
         amounts = [typed(s, np.dtype(np.int32)) for s in as_tuple(shift)]
         shift = lax.concatenate([reshape(s, (1,)) for s in amounts], 0)
     shifts = numbers(shift)
-    if not shifts.size:  # by nothing, along no axis: no list of integers says that it is one
+    if not shifts.size:  # shift by nothing, along no axis: an empty list has no integer dtype
         shifts = np.asarray(shifts, np.int32)
     if not dtypes.issubdtype(shifts.dtype, np.integer):
         raise TypeError(f"roll needs an integer shift, got {shift!r} of dtype {shifts.dtype}")

@@ -1,7 +1,7 @@
 """Indices of ints, slices and new axes: a rectangular piece of an array, no gather needed.
 
-Floor 6. In: a shape and whatever stands between the brackets. Out: a `Window`, or None where the
-index has more in it, which indexer.py interprets.
+Floor 6. In: a shape and an index. Out: a `Window`, or None if the index contains other entries,
+which indexer.py interprets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _state = config.state
 
 
 class Window(NamedTuple):
-    """A rectangular piece of an array: where it begins and ends, and what happens to its axes."""
+    """A rectangular piece of an array: its start and end, and the changes to its axes."""
 
     starts: list[int]
     limits: list[int]
@@ -31,9 +31,7 @@ class Window(NamedTuple):
 
 
 def window(shape: tuple[int, ...], index) -> Window | None:
-    """The Window an index of ints, slices, None and Ellipsis means; None when there is anything
-    else in it.
-    """
+    """The Window of an index of ints, slices, None and Ellipsis; None for any other index."""
     # Types are compared by identity here: this runs at every `x[i]`.
     if type(index) is not tuple:
         index = (index,)
@@ -63,12 +61,13 @@ def window(shape: tuple[int, ...], index) -> Window | None:
                 raise dynamic_slice_error(entry, index) from None
             symbolic = dims.Dim in map(type, (n, start, stop, step))
             if type(step) is dims.Dim:
-                return None  # elements that are so far apart are gathered
+                return None  # elements that far apart are gathered
             # Every step becomes a positive one, and a reversal.
             if step != 1:
                 count = lengths.count_between(start, stop, step)
                 if step < 0:
-                    # Read forwards and turned round: the same elements in the other order.
+                    # Read forwards and reversed afterwards: the same elements in the opposite
+                    # order.
                     backwards.append(len(starts))
                     start, stop, step = start + (count - 1) * step, start + 1, -step
                 if count == 0:
@@ -77,7 +76,7 @@ def window(shape: tuple[int, ...], index) -> Window | None:
             # An empty slice, whose length must not come out negative.
             elif not symbolic and stop < start:
                 stop = start
-            # What may end before it begins is gathered, too.
+            # A slice that may end before it begins is gathered, too.
             if symbolic and not lengths.ascending(0, start, stop, n):
                 return None
             starts.append(start)
@@ -92,7 +91,7 @@ def window(shape: tuple[int, ...], index) -> Window | None:
             if kind is not dims.Dim:
                 entry = int(entry)  # of a narrow type, which may not hold the length
             at = entry + n if entry < 0 else entry
-            # Out of bounds: moved to the edge, and remembered for checkify and updates.
+            # Out of bounds: clamped, and recorded for checkify and updates.
             if dims.Dim in (type(n), type(at)):
                 if not lengths.ascending(0, at, n - 1):
                     return None
@@ -111,7 +110,7 @@ def window(shape: tuple[int, ...], index) -> Window | None:
             if ellipsis:
                 raise two_ellipses()
             ellipsis = True
-            # An Ellipsis stands for all axes that no other entry takes.
+            # An Ellipsis represents all axes without another entry.
             rest = ndim - sum(1 for e in index if e is not None and e is not Ellipsis)
             if rest > 0:
                 first = len(starts)
@@ -131,8 +130,8 @@ def window(shape: tuple[int, ...], index) -> Window | None:
 
 
 def _edge(given: int, at: int, axis: int, n: int) -> int:
-    """The position nearest to an out-of-bounds one; an error where there is none, or where
-    config.oob asks for it.
+    """The position nearest to an out-of-bounds one; an error if there is none, or if config.oob
+    requires it.
     """
     # An axis of no elements has no edge to move to.
     if n == 0:

@@ -46,7 +46,7 @@ def diff(a, n: int = 1, axis: int = -1, prepend=None, append=None) -> Array:
     if a.ndim == 0:
         raise ValueError("diff requires input that is at least one dimensional; got a scalar")
     axis = canonical_axis(axis, a.ndim)
-    # What is put before, the samples, what is put after: joined before differences are taken.
+    # Concatenate `prepend`, the samples and `append` before taking differences.
     parts = [a]
     for side, extra in ((0, prepend), (1, append)):
         if extra is not None:
@@ -54,7 +54,7 @@ def diff(a, n: int = 1, axis: int = -1, prepend=None, append=None) -> Array:
             if extra.ndim == 0:
                 shape = list(a.shape)
                 shape[axis] = 1
-                # A scalar stands for a whole slice.
+                # A scalar is broadcast to a whole slice.
                 extra = broadcast_to(extra, tuple(shape))
             # side 0: before everything, side 1: after.
             parts.insert(len(parts) * side, extra)
@@ -62,7 +62,7 @@ def diff(a, n: int = 1, axis: int = -1, prepend=None, append=None) -> Array:
         a = lax.concatenate(promoted("diff", *parts), axis)
     # The difference of booleans is whether they differ, as in NumPy.
     minus = lax.ne if a.dtype == np.bool_ else lax.sub
-    for _ in range(min(n, a.shape[axis])):  # once nothing is left, nothing more goes
+    for _ in range(min(n, a.shape[axis])):  # once the axis is empty, so are further differences
         a = minus(_along(a, axis, 1, None), _along(a, axis, None, -1 if a.shape[axis] else None))
     return a
 
@@ -88,7 +88,7 @@ def ediff1d(ary, to_end=None, to_begin=None) -> Array:
 
 
 def gradient(f, *varargs, axis=None, edge_order: int | None = None) -> Any:
-    """The slope of samples along each axis: central differences inside, one-sided ones at the ends.
+    """The derivative of samples along each axis: central differences inside, one-sided at the ends.
 
     One axis gives an array, several give a list.
 
@@ -108,7 +108,7 @@ def gradient(f, *varargs, axis=None, edge_order: int | None = None) -> Any:
         raise NotImplementedError(
             "The 'edge_order' argument to jnp.gradient is not supported: it is 1 always."
         )
-    # Positions and samples are divided by one another: all are made floats of one dtype.
+    # Positions and samples are divided by one another: convert all to floats of one dtype.
     f, *spacing = promoted_inexact("gradient", f, *varargs)
     axes = tuple(range(f.ndim)) if axis is None else as_tuple(axis)
     axes = tuple(canonical_axis(a, f.ndim) for a in axes)

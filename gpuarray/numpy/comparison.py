@@ -1,4 +1,5 @@
-"""Comparison, logic and bits on arrays of any dtype: what the operators `< == & | ~ <<` call.
+"""Comparison, logic and bits on arrays of any dtype: the implementation of the operators `< == & |
+~ <<`.
 
 Floor 6. In: array-likes, which promote and broadcast. Out: bools for comparison and logic, integers
 for bits.
@@ -87,7 +88,7 @@ def _ordered(name: str, prim, doc: str) -> Callable[[Any, Any], Array]:
         # NumPy's order of complex numbers: the imaginary part decides between equal real ones.
         same = eq_p.bind(lax.real(x), lax.real(y))
         by_imag = prim.bind(lax.imag(x), lax.imag(y))
-        # They are of one dtype: promoted, weak booleans would become strong.
+        # They have one dtype: promoting weak booleans would make them strong.
         return select_n_p.bind(same, prim.bind(lax.real(x), lax.real(y)), by_imag)
 
     return documented(
@@ -124,7 +125,7 @@ def fmax(x1, x2) -> Array:
     Array([1. , 0.5], dtype=float32)
     """
     x, y = promote_args("fmax", x1, x2)
-    # A comparison with nan is false, so a nan in x already yields y; one in y has to be asked for.
+    # A comparison with nan is false, so a nan in x already yields y; one in y has to be tested.
     return select(or_p.bind(greater(x, y), ne_p.bind(y, y)), x, y)
 
 
@@ -156,7 +157,7 @@ def truth(x: Any) -> Any:
 
 
 def _logical(name: str, prim, doc: str) -> Callable[[Any, Any], Array]:
-    # Booleans are combined as they are; numbers are compared with zero first.
+    # Booleans are combined directly; numbers are compared with zero first.
     run = for_bool(prim.bind, lambda x, y: prim.bind(truth(x), truth(y)))
     return documented(binary(name, run), doc)
 

@@ -1,9 +1,9 @@
 """Functions of several primitives that run as one where that is faster.
 
 Floor 6. In: a function of arrays. Out: the same function. On small arrays it runs compiled, one
-call for all its primitives, and so it does over several devices, where what lies between its
-primitives need not be whole; on big or pending ones its primitives are recorded, so that they fuse
-with what comes before and after; in a traced function it is one `jit` equation, or its primitives.
+call for all its primitives; also over several devices, where intermediate values then need not be
+replicated. On big or pending arrays its primitives are recorded, so that they fuse with preceding
+and following ones; in a traced function it is one `jit` equation, or its primitives.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def composite(
     eager :
         Whether small arrays run compiled (not worth it for a single primitive).
     name :
-        What the unit is called, where that is not the function's name.
+        The name of the unit, if it is not the function's name.
     """
     if function is None:
         return functools.partial(composite, static=static, inline=inline, eager=eager, name=name)
@@ -51,7 +51,8 @@ def composite(
     function.__name__ = name or function.__name__
     # Wrapped once, at import; traced when a small array first comes.
     compiled = jit(function, static_argnames=static or None)
-    # Of a function of the user's own operands (`promotion.binary`): compiled, it is none.
+    # A function of the user's own operands (`promotion.binary`) has such a check; compiled, it has
+    # none.
     check = getattr(function, "check", None)
 
     @functools.wraps(function)
@@ -59,8 +60,8 @@ def composite(
         try:
             if check is not None:
                 check(*args)
-            # Compiled is faster for small ready arrays only. Big or pending ones are recorded, so
-            # that they fuse with what is around.
+            # Compiling pays only for small ready arrays. Big or pending ones are recorded, so that
+            # they fuse with other operations.
             limit = _state.lazy_threshold
             for a in args:
                 if type(a) is ArrayImpl:
@@ -69,9 +70,7 @@ def composite(
                     # Pending, or big.
                     if a._work is not None or a.aval.size >= limit:
                         return function(*args, **kwargs)
-                elif not isinstance(
-                    a, _PLAIN
-                ):  # lists and the like: the function says what is wrong
+                elif not isinstance(a, _PLAIN):  # lists and the like: the function raises the error
                     return function(*args, **kwargs)
             # Within a trace the unit is one `jit` equation, unless `inline` says to show its
             # primitives.
@@ -86,5 +85,5 @@ def composite(
     return call
 
 
-# What a compiled unit takes: None stands for an optional argument that was not given.
+# Arguments of a compiled unit: None represents an omitted optional argument.
 _PLAIN = (Array, np.generic, bool, int, float, complex, type(None))

@@ -82,7 +82,7 @@ def array(
         )
     wanted = None if dtype is None else dtypes.requested_dtype(dtype, "array")
     out = _to_array(object, wanted)
-    # A new Array shares nothing with its source: donating one must not delete the other.
+    # A new Array shares no memory with its source: donating one must not delete the other.
     if copy and out is object:
         out = copy_p.bind(out)
     # 64-bit types have become 32-bit ones here, with a warning, unless x64 is on.
@@ -162,10 +162,10 @@ def as_type(x: Array, dtype: Any, weak_type: bool = False) -> Array:
     if aval.dtype == dtype and aval.weak_type == weak_type:
         return x
     if isinstance(dtype, dtypes.ExtendedDType) or isinstance(aval.dtype, dtypes.ExtendedDType):
-        # Their own rules say what they are made of and what they may become.
+        # Their own rules determine the valid conversions.
         return lax.convert_element_type(x, dtype)
     if dtypes.kind_of(aval.dtype) == "c" and dtypes.kind_of(dtype) != "c":
-        # Whether it is zero needs both parts, so nothing is discarded and nobody is warned.
+        # Testing for zero needs both parts, so nothing is discarded and there is no warning.
         if dtype == np.bool_:
             return lax.ne(x, aval.dtype.type(0))
         warnings.warn(
@@ -177,8 +177,8 @@ def as_type(x: Array, dtype: Any, weak_type: bool = False) -> Array:
 
 
 def converted(x: Array, dtype: Any, weak_type: bool) -> Array:
-    """`x` of another type. A number made while tracing is converted at once, so that the program
-    shows it as it is used; an array of the user's is a constant of the program.
+    """`x` of another type. A number made while tracing is converted immediately, so that the
+    program shows its converted form; a user's array is a constant of the program.
     """
     params = {"new_dtype": dtype, "weak_type": weak_type, "sharding": None}
     # Arrays, tracers and eager code: one operation.
@@ -195,10 +195,10 @@ def _to_array(x: Any, wanted: Any) -> Array:
     """Any value as an Array, converted to `wanted` on the host where that is cheaper."""
     if isinstance(x, Array):
         return stage_p.bind(x) if x.bare else x
-    # JAX's protocol for objects that stand for an array.
+    # JAX's protocol for objects that convert to an array.
     if not isinstance(x, type) and hasattr(x, "__jax_array__"):
         return _to_array(x.__jax_array__(), wanted)
-    # np.float64 is a Python float, but strongly typed: it goes the way of NumPy values.
+    # np.float64 is a Python float, but strongly typed: it is treated as a NumPy value.
     if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
         # Without a dtype a Python scalar is weakly typed.
         x = plain_scalar(x)
@@ -213,7 +213,7 @@ def _to_array(x: Any, wanted: Any) -> Array:
         return value
     if wanted is None:
         return traces.immutable(value) if value.ndim else from_host(value)
-    # Nothing to convert, but the memory may be the caller's: `own` copies it.
+    # No conversion, but the memory may be the caller's: `own` copies it.
     if value.dtype == wanted:
         return from_host(value, ShapedArray(value.shape, wanted))
     with np.errstate(all="ignore"):
@@ -253,7 +253,8 @@ def _from_sequence(xs: list | tuple, wanted: Any) -> Array:
     if wanted is None:
         leaves = [x if type(x) in _PYTHON or isinstance(x, Array) else _numeric(x) for x in leaves]
         types = {x.dtype for x in leaves if isinstance(x, Array)}
-        # Random keys promote with nothing, not even with themselves.
+        # Random keys have no promotion rules, not even for equal dtypes: keys of one dtype are
+        # stacked as they are.
         same_keys = len(types) == 1 and not isinstance(next(iter(types)), np.dtype)
         wanted = types.pop() if same_keys else promotion.result_type(*leaves)
     # Arrays are stacked on their device; all else is read by NumPy in one go.
@@ -282,7 +283,7 @@ def _leaves(xs: Any):
 def _stacked(xs: Any, wanted: Any) -> Array:
     """Nested lists that hold Arrays: each level is a concatenation."""
     parts = [
-        # One by one: an element may be an Array, a number, or an object with a protocol of its own.
+        # One by one: an element may be an Array, a number, or an object with a conversion protocol.
         _stacked(x, wanted)
         if isinstance(x, (list, tuple))
         else as_type(_to_array(x, wanted), wanted)

@@ -123,7 +123,7 @@ def cov(
     ddof :
         Number that is subtracted from n in the denominator; default: 1, or 0 with `bias`.
     fweights :
-        How often each sample occurs.
+        The number of occurrences of each sample.
     aweights :
         The weight of each sample.
 
@@ -162,7 +162,7 @@ def cov(
     if ddof is None:
         ddof = 0 if bias else 1
     weights = None
-    # How often a sample counts times how much it weighs.
+    # The number of occurrences of a sample times its weight.
     for given, what in ((fweights, "fweights"), (aweights, "aweights")):
         if given is not None:
             w = arrays("cov", given)[0]
@@ -176,7 +176,7 @@ def cov(
             w = abs(w)
             weights = w if weights is None else weights * w
     count = samples.shape[1]
-    # The mean of nothing.
+    # The mean of an empty array.
     if count == 0:
         return lax.full((samples.shape[0],) * 2, np.nan, samples.dtype).squeeze()
     if weights is None:

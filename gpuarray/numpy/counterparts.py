@@ -1,9 +1,9 @@
 """The counterparts of NumPy's functions here, and how they are called.
 
-Floor 6. In: a function of NumPy's namespaces and the arguments that it was given. Out: ours of the
-same name with arguments that it takes. Ours are stricter than NumPy's (no lists) and have other
-keywords; here is the one place where the two are matched. What ours cannot be asked raises a
-TypeError, and NumPy computes it (`dispatch.py`).
+Floor 6. In: a function of NumPy's namespaces and its arguments. Out: the function of the same name
+here, with the arguments translated. These functions are stricter than NumPy's (no lists) and have
+other keywords; this is the one place where the two are matched. Arguments that cannot be translated
+raise a TypeError, and NumPy computes the result (`dispatch.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array, surface
 from gpuarray.numpy.namespace import array_namespace
 
-#: What answers for NumPy's function where ours has another name.
+#: The counterpart of a NumPy function whose name differs here.
 _NAMED = {
     "asanyarray": "asarray",
     "ascontiguousarray": "asarray",
@@ -30,8 +30,8 @@ _NAMED = {
     "require": "asarray",
 }
 
-#: Functions whose result is no array of numbers, or whose subject is memory or text: NumPy's own,
-#: given values on the host. Ours can do nothing that these would miss.
+#: Functions whose result is not an array of numbers, or which handle memory or text: NumPy's own,
+#: applied to host values. Computing these on a device would gain nothing.
 _HOST = frozenset(
     "array2string busday_count busday_offset common_type datetime_as_string is_busday "
     "may_share_memory min_scalar_type save savetxt savez savez_compressed shares_memory".split()
@@ -107,7 +107,7 @@ _SINGULAR = frozenset(
     "".split()
 )
 
-#: Functions that raise for positions out of range unless they are told what to do with them.
+#: Functions that raise for positions out of range unless told otherwise.
 _CHECKED = frozenset("take take_along_axis".split())
 
 
@@ -162,7 +162,7 @@ _CONVERTED: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("apply_along_axis", "args"): _as_they_are,
     ("bincount", "weights"): _weights,
     ("block", "arrays"): _as_they_are,
-    # What np.einsum_path returns begins with its own name.
+    # The result of np.einsum_path begins with its own name.
     ("einsum", "optimize"): lambda x: x[1:] if _is_list(x) and x[0] == "einsum_path" else x,
     ("histogram2d", "bins"): _bins,
     ("histogramdd", "bins"): lambda x: [as_operand(e) for e in x] if _is_list(x) else x,
@@ -211,7 +211,7 @@ def _histograms(result, given):
     return heights, *(_like(e, b) for e, b in zip(edges, each, strict=True))
 
 
-#: What NumPy's callers expect: Python's bool, tuples, dtypes.
+#: Types that NumPy's callers expect: Python's bool, tuples, dtypes.
 _RESULTS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
     **dict.fromkeys(("allclose", "array_equal", "array_equiv"), _bool),
     **dict.fromkeys(
@@ -231,10 +231,10 @@ NO_VALUE = inspect.signature(np.sum).parameters["initial"].default
 class _Parameter(NamedTuple):
     """One parameter of NumPy's function."""
 
-    name: str | None  #: of ours; None where ours has none
+    name: str | None  # : name here; None if there is no counterpart
     default: Any
     convert: Callable[[Any], Any] | None
-    is_idle: bool  #: says how the result is computed, not what it is
+    is_idle: bool  # : concerns how the result is computed, not its value
 
 
 class Counterpart:
@@ -272,14 +272,14 @@ class Counterpart:
             for p in ours
             if p.kind is p.POSITIONAL_ONLY or (p.kind in _POSITIONAL and p.name in arrays)
         ]
-        # Only as far as they lead the signature: behind a gap, arguments have to go by name.
+        # Only up to the first gap in the signature: after it, arguments must be passed by name.
         for at, p in enumerate(ours[: len(self._first)]):
             if p.name != self._first[at]:
                 del self._first[at:]
                 break
 
     def _parameter(self, name: str, default: Any = inspect.Parameter.empty) -> _Parameter:
-        """What becomes of one of NumPy's parameters."""
+        """The translation of one of NumPy's parameters."""
         ours = _RENAMED.get(self.name, {}).get(name, name)
         return _Parameter(
             ours if ours in self._takes or self._takes_all else None,
@@ -323,10 +323,10 @@ class Counterpart:
         return {**dict(zip(self._positional, args, strict=False)), **kwargs}
 
     def arguments(self, args: tuple, kwargs: dict[str, Any]) -> tuple[list, dict[str, Any]]:
-        """Translate arguments of NumPy's function to those of ours."""
+        """Translate arguments of NumPy's function to those of its counterpart."""
         if self.name in ("einsum", "einsum_path"):
             return _operands_of_einsum(args), self._keywords(kwargs)
-        if self._rest is not None:  # what is in front has to be given by position
+        if self._rest is not None:  # preceding arguments have to be given by position
             first = zip(self._positional, args, strict=False)
             operands = [self._converted(name, x) for name, x in first]
             rest = self._converted(self._rest, args[len(operands) :])
@@ -353,7 +353,8 @@ class Counterpart:
             # A name that NumPy's signature lacks is among its `**kwargs`.
             known = self._known.get(name) or self._parameter(name)
             default = known.default
-            # What is at its default need not be passed on, so ours may lack the parameter.
+            # Arguments at their default are not passed on, so the counterpart may lack the
+            # parameter.
             if x is default or known.is_idle or x is NO_VALUE:
                 continue
             # Compared by value only where `==` is known to give a bool.
@@ -369,7 +370,7 @@ class Counterpart:
         return given
 
 
-#: What a conversion returns for an argument that asks for nothing here.
+#: Returned by a conversion for an argument that has no effect here.
 _NOTHING = object()
 
 
@@ -384,7 +385,7 @@ def counterpart(function: Callable[..., Any]) -> Counterpart:
 
 def _ours(module: str, name: str) -> Callable[..., Any] | None:
     space = array_namespace()
-    # None where the namespace has no counterpart, and then nothing is found in it.
+    # None if the namespace has no counterpart: then no function is found in it.
     for part in module.split(".")[1:]:
         space = getattr(space, part, None)
     found = getattr(space, _NAMED.get(name, name), None)
@@ -401,7 +402,7 @@ def _signature(function: Callable[..., Any] | None) -> list[inspect.Parameter]:
 
 
 def _check_cast(given: dict[str, Any], casting: Any) -> None:
-    """Refuse what `casting` does not let become the dtype asked for, or that of the result."""
+    """Refuse operands or results that `casting` does not allow to be converted to their dtype."""
     dtype = given.get("dtype")
     # Ours promotes by these rules anyway.
     if dtype is None and casting in ("same_kind", "unsafe"):
@@ -414,7 +415,7 @@ def _check_cast(given: dict[str, Any], casting: Any) -> None:
 
 
 def _memory_order(x: Any) -> Any:
-    """No argument where an order in memory is asked for."""
+    """Omit an argument that requests an order in memory."""
     return _NOTHING if x is None or x in ("C", "F", "A", "K") else x
 
 

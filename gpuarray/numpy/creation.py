@@ -1,7 +1,7 @@
-"""Arrays from nothing: constants, ranges, grids, and values read from buffers and functions.
+"""Creating arrays: constants, ranges, grids, and values read from buffers and functions.
 
-Floor 6. In: shapes, dtypes, ends of ranges, known while tracing. Out: Arrays. What is computed
-(ranges, grids) is an iota and arithmetic on it, which fuses with its consumers.
+Floor 6. In: shapes, dtypes, ends of ranges, known while tracing. Out: Arrays. Ranges and grids are
+an iota and arithmetic on it, which fuses with its consumers.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def full(shape, fill_value, dtype=None, *, device=None, out_sharding=None) -> Ar
 
 
 def _spread(fill: Any, shape: tuple[int, ...]) -> Any:
-    """Values broadcast to a shape that was asked for; ValueError where they do not fit."""
+    """Values broadcast to a requested shape; ValueError if they do not fit."""
     given = fill.shape
     lined_up = zip(given[::-1], shape[::-1], strict=False)
     if len(given) > len(shape) or any(m not in (1, n) for m, n in lined_up):
@@ -341,17 +341,17 @@ def linspace(
 
 @composite(static=("num", "endpoint", "dtype", "axis"))
 def _linspace(start, stop, *, num, endpoint, dtype, axis):
-    # Computed in floats, at least as wide as what is asked for.
+    # Computed in floats, at least as wide as the requested dtype.
     through = dtypes.to_inexact_dtype(promotion.result_type(start, stop))
     a, b = arrays("linspace", start, stop)
     wanted = through if dtype is None else dtype
     if kind_of(wanted) in "fc":
         through = promotion.wider(through, wanted)
-    # Ends may be arrays: there is a range for each pair of their elements.
+    # Ends may be arrays: one range for each pair of their elements.
     shape = np.broadcast_shapes(a.shape, b.shape)
     a, b = (broadcast_to(as_type(x, through), shape) for x in (a, b))
     gaps: Any = num - 1 if endpoint else num
-    step = lax.full((), np.nan, through)  # there is none
+    step = lax.full((), np.nan, through)  # undefined
     symbolic = isinstance(num, util.Symbolic)
     if symbolic:
         count = typed(gaps, through)
@@ -509,7 +509,7 @@ def sliced(key: slice, name: str) -> Array:
 
 
 class _Grid:
-    """What `mgrid` and `ogrid` share: slices between brackets become ranges."""
+    """Shared code of `mgrid` and `ogrid`: slices in an index become ranges."""
 
     def __init__(self, name: str):
         self._name = name
@@ -525,7 +525,8 @@ class _Grid:
     def _ranges(self, keys: Sequence[Any]) -> list[Array]:
         """The ranges in the dtype they have in common."""
         ranges = [self._range(k) for k in keys]
-        # Numbers of one grid: a setting that forbids mixing dtypes is about the user's arrays.
+        # Only the user's arrays are subject to a setting that forbids mixing dtypes, not numbers of
+        # one grid.
         with numpy_dtype_promotion("standard"):
             return [as_type(r, promotion.result_type(*ranges)) for r in ranges]
 
@@ -554,7 +555,7 @@ ogrid = _OpenGrid("ogrid")
 
 
 def frombuffer(buffer, dtype=float, count: int = -1, offset: int = 0) -> Array:
-    """The elements that lie in a buffer (bytes, bytearray, memoryview), copied.
+    """The elements stored in a buffer (bytes, bytearray, memoryview), copied.
 
     Shape contract: one axis of `count` elements, or of all there are, from byte `offset` on.
 

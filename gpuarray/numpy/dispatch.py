@@ -1,11 +1,12 @@
 """NumPy's own functions on arrays: `np.sin(x)`, `np.concatenate([x, [1.0]])` stay on the device.
 
-Floor 6. In: what NumPy hands over when it meets one of our arrays (NEP 13 and NEP 18). Out: the
-result of the function of the same name here (`counterparts.py` has the arguments). What cannot be
-said here is computed by NumPy from copies on the host, with a FallbackWarning (an error in strict
-mode), and put back on the device. Functions of other libraries, and those of NumPy's that are about
-text, files and memory, get NumPy arrays and answer with NumPy's, as `np.asarray(x)` would. What
-SciPy's own code makes with `np.zeros_like(x)` and its like is NumPy's, too: it writes into it.
+Floor 6. In: the arguments of NumPy's protocols for foreign arrays (NEP 13 and NEP 18). Out: the
+result of the function of the same name here (`counterparts.py` has the arguments). Calls that
+cannot be translated are computed by NumPy from copies on the host, with a FallbackWarning (an error
+in strict mode), and the result is put back on the device. Functions of other libraries, and those
+of NumPy that handle text, files and memory, get NumPy arrays and return NumPy's, as with
+`np.asarray(x)`. Arrays that SciPy's own code makes with `np.zeros_like(x)` and similar calls are
+NumPy's, too, because it writes into them.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from gpuarray.errors import FallbackError, FallbackWarning, JAXTypeError
 from gpuarray.numpy.counterparts import NO_VALUE, as_operand, counterpart
 from gpuarray.numpy.namespace import array_namespace
 
-#: How a function says that it does not take its arguments. NumPy may: then its result counts, and
-#: otherwise its error.
+#: Exceptions by which a function refuses its arguments. If NumPy accepts them, its result is
+#: returned, otherwise its error.
 _REFUSALS = (TypeError, ValueError, IndexError, AssertionError, OverflowError, NotImplementedError)
 
 #: Functions that SciPy makes arrays with in order to write into them, as it does with NumPy's.
@@ -38,7 +39,7 @@ _WRITTEN_INTO = frozenset(
 
 
 def _is_other(x: Any) -> bool:
-    """Whether an operand is no number, nor an array or list of numbers."""
+    """Whether an operand is neither a number nor an array or list of numbers."""
     return not isinstance(x, Array) and np.asarray(x).dtype.kind in "OSU"
 
 
@@ -59,7 +60,7 @@ def _promoting(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 def array_function(function: Callable, types, args: tuple, kwargs: dict) -> Any:
     """A function of NumPy's namespaces, where one of its arguments is ours."""
     for t in types:
-        # Another library's array: NEP 18 has NumPy ask that one next.
+        # Another library's array: under NEP 18 NumPy tries its implementation next.
         if not issubclass(t, (Array, np.ndarray)):
             return NotImplemented
     if function in _WRITTEN_INTO and args and not isinstance(args[0], Tracer):
@@ -67,7 +68,8 @@ def array_function(function: Callable, types, args: tuple, kwargs: dict) -> Any:
         if sys._getframe(2).f_globals.get("__name__", "").startswith("scipy."):
             return function(*_on_host(args), **_on_host(kwargs))
     if function is np.broadcast_arrays and any(map(_is_other, args)):
-        # Texts and None beside arrays, as in matplotlib's bars: each is broadcast where it is.
+        # Strings and None along with arrays, as in matplotlib's bars: each is broadcast where it
+        # is.
         shape = np.broadcast_shapes(*map(np.shape, args))
         return tuple(np.broadcast_to(x, shape) for x in args)
     found = counterpart(function)
@@ -77,7 +79,7 @@ def array_function(function: Callable, types, args: tuple, kwargs: dict) -> Any:
     if found.writes or found.is_host:
         return function(*_on_host(args), **_on_host(kwargs))
     if found.reads:
-        # Nothing is read on a device: NumPy reads, and the result is put there.
+        # Devices cannot read files: NumPy reads, and the result is put on the device.
         return _on_device(function(*args, **kwargs), (), None)
     if found.ours is None:
         return _by_numpy(f"np.{found.name}", function, args, kwargs, "it is not in gpuarray.numpy")
@@ -185,7 +187,7 @@ def _method(ufunc: np.ufunc, method: str, inputs: tuple, options: dict) -> Any:
         result = _promoting(_with_methods(ufunc).outer, operands, options)
         return surface.astype(result, types[0]) if types else result
     idle = {"where": True, "initial": NO_VALUE}
-    # Defaults that NumPy fills in ask for nothing.
+    # Ignore defaults that NumPy fills in.
     options = {n: x for n, x in options.items() if n not in idle or x is not idle[n]}
     if "where" in options:
         options["where"] = as_operand(options["where"])
@@ -193,25 +195,25 @@ def _method(ufunc: np.ufunc, method: str, inputs: tuple, options: dict) -> Any:
 
 
 def _cast(operands: list, ufunc: np.ufunc, options: dict) -> tuple[list, list]:
-    """Operands of the types that dtype=, signature= and casting= ask for, and those of the results.
+    """Operands in the types given by dtype=, signature= and casting=, and the types of the results.
 
-    NumPy chooses them, and refuses what cannot be cast.
+    NumPy chooses them, and refuses invalid casts.
     """
     dtype, casting = options.pop("dtype", None), options.pop("casting", "same_kind")
     signature = options.pop("signature", options.pop("sig", None))
-    for name in ("order", "subok"):  # about memory and subclasses: arrays here have neither
+    for name in ("order", "subok"):  # concern memory and subclasses, which arrays here do not have
         options.pop(name, None)
-    # Nothing was asked for: our own promotion decides.
+    # No request: use the promotion of this library.
     if dtype is None and signature is None and casting in ("same_kind", "unsafe"):
         return operands, []
     given: Any = [x.dtype if hasattr(x, "dtype") else type(x) for x in operands]
     # dtype= is a signature that fixes the results and leaves the operands open.
     if dtype is not None:
         signature = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
-        dtypes.check_user_dtype(dtype, ufunc.__name__)  # says what is not to be had
+        dtypes.check_user_dtype(dtype, ufunc.__name__)  # raises for dtypes that are not available
     elif isinstance(signature, str):
         signature = tuple(np.dtype(c) for c in signature.replace("->", ""))
-    # NumPy says which loop it would take, and raises where casting= forbids it.
+    # NumPy picks the loop, and raises if casting= forbids it.
     loop = ufunc.resolve_dtypes(
         (*given, *(None,) * ufunc.nout), signature=signature, casting=casting
     )
@@ -227,7 +229,7 @@ def _cast(operands: list, ufunc: np.ufunc, options: dict) -> tuple[list, list]:
 
 
 def _writable(what: str, target: Any) -> None:
-    # NumPy's own message would speak of a read-only buffer.
+    # NumPy's own message would mention a read-only buffer.
     if isinstance(target, Array):
         raise TypeError(
             f"{what} would change an array in place; arrays are immutable. Use "
@@ -251,7 +253,7 @@ def _taken_out(what: str, options: dict[str, Any]) -> tuple[dict[str, Any], tupl
 def _put_out(result, outs: tuple, where: Any = None, casting: Any = "same_kind"):
     """The result, or the NumPy arrays it was written to."""
     results = result if isinstance(result, tuple) else (result,)
-    # Where the mask is false, `out` keeps what it had.
+    # Where the mask is false, `out` keeps its old values.
     mask = np.True_ if where is None else np.asarray(where)
     for x, value in zip(outs, results, strict=True):
         if x is None:
@@ -264,7 +266,7 @@ def _put_out(result, outs: tuple, where: Any = None, casting: Any = "same_kind")
     return tuple(written) if len(written) > 1 else written[0]
 
 
-# ---- what NumPy computes ----
+# ---- fallback to NumPy ----
 
 
 def _is_final(error: Exception, args: Any, kwargs: dict[str, Any]) -> bool:
@@ -278,10 +280,8 @@ def _is_final(error: Exception, args: Any, kwargs: dict[str, Any]) -> bool:
 
 
 def _by_numpy(what: str, function: Callable, args: Any, kwargs: dict[str, Any], why: str) -> Any:
-    """NumPy's result, as arrays on the device; the warning, or in strict mode the error, that says
-    so.
-    """
-    # Computed from copies on the host; what NumPy wrote into stays the caller's array.
+    """NumPy's result, as arrays on the device, with a warning (an error in strict mode)."""
+    # Computed from copies on the host; NumPy's `out` arrays remain the caller's.
     outs = kwargs.get("out")
     result = function(*_on_host(args), **_on_host(kwargs))
     outs = outs if isinstance(outs, tuple) else (outs,)

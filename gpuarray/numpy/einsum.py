@@ -50,7 +50,7 @@ def einsum(
     ----------
     subscripts :
         Text such as "ij,jk->ik". Without "->" the result has the indices that occur once, in
-        alphabetical order; "..." stands for leading axes, which broadcast. Instead of a text,
+        alphabetical order; "..." represents leading axes, which broadcast. Instead of a text,
         operands may alternate with lists of index numbers.
     optimize :
         How opt_einsum looks for the order of contractions.
@@ -71,7 +71,7 @@ def einsum(
     xs = arrays("einsum", *given)
     # The order of contractions depends on subscripts and shapes alone, and is kept.
     steps = _plan(spec, tuple(x.shape for x in xs), _hashable(optimize))
-    # Promoted once, before the first product; where a dtype is asked for, operands keep their own.
+    # Promoted once, before the first product; if a dtype is requested, operands keep their own.
     if preferred_element_type is None:
         kind, weak = promotion.lattice_result_type(*xs)
         terms = [convert(x, kind, False) for x in xs]
@@ -80,7 +80,7 @@ def einsum(
         terms = [*xs]
     dot_general = _dot_general or lax.dot_general
     if out_sharding is not None and len(steps) == 1:
-        # Of several products, none is the one that is asked for.
+        # None of several products is the one that the option refers to.
         dot_general = functools.partial(_checked, dot_general, out_sharding)
     # opt_einsum's convention: terms are popped, results are appended.
     with out_given(out_sharding):
@@ -108,7 +108,7 @@ def einsum_path(subscripts, /, *operands, optimize: Any = "auto") -> tuple[list[
     """
     spec, given = _as_string(subscripts, operands)
     xs = arrays("einsum_path", *given)
-    # What einsum does then.
+    # As np.einsum does then.
     if optimize is False and len(xs) > 1:  # pairs from left to right
         optimize = [(0, 1)] * (len(xs) - 1)
     return opt_einsum.contract_path(
@@ -143,7 +143,7 @@ def _hashable(optimize):
 
 
 def _optimizer(optimize):
-    """What opt_einsum understands: True is its greedy way, False no optimisation at all."""
+    """Return the option for opt_einsum: True is its greedy algorithm, False no optimisation."""
     if optimize is False:
         return False
     if optimize is True:
@@ -168,7 +168,7 @@ def _plan(spec: str, shapes: tuple[tuple[int, ...], ...], optimize) -> list[tupl
     if len(terms) == 2:
         order: Any = [(0, 1)]
     else:
-        # opt_einsum counts with the broadcast lengths, and refuses a 1 beside them.
+        # opt_einsum uses the broadcast lengths, and rejects a 1 among them.
         known = {c: _SYMBOLIC if isinstance(n, Dim) else n for c, n in sizes.items()}
         full = [tuple(known[c] for c in t) for t in terms]
         order, _ = opt_einsum.contract_path(
@@ -184,14 +184,14 @@ def _plan(spec: str, shapes: tuple[tuple[int, ...], ...], optimize) -> list[tupl
         # From the back, so that popping one does not move the others.
         positions = tuple(sorted(chosen, reverse=True))
         taken = [live.pop(i) for i in positions]
-        while len(taken) > 2:  # a path may name more than two at once
+        while len(taken) > 2:  # a path may name more than two together
             inside = set("".join(taken[2:])) | set("".join(live)) | set(result)
             made = _joined(taken[0], taken[1], inside)
             steps.append((positions[:2], tuple(taken[:2]), made))
-            # The intermediate result stands at the end of the terms that are left.
+            # The intermediate result is last among the remaining terms.
             positions = (len(live) + len(taken) - 2, *positions[2:])
             taken = [made, *taken[2:]]
-        # A label that neither a later step nor the result names is summed away now.
+        # Sum over labels that neither a later step nor the result needs.
         needed = set("".join(live)) | set(result)
         made = _joined(taken[0], taken[1] if len(taken) == 2 else "", needed) if live else result
         steps.append((positions, tuple(taken), made))
@@ -200,14 +200,14 @@ def _plan(spec: str, shapes: tuple[tuple[int, ...], ...], optimize) -> list[tupl
 
 
 def _joined(first: str, second: str, needed: set[str]) -> str:
-    # Batch labels first, which is what dot_general returns.
+    # Batch labels first, as dot_general returns them.
     both = [c for c in first if c in second and c in needed]
     # dict.fromkeys drops repeated labels and keeps the order.
     return "".join(dict.fromkeys([*both, *(c for c in first + second if c in needed and c != "1")]))
 
 
 def _labels(spec: str, shapes) -> tuple[list[str], str]:
-    """One string of letters a term, with the axes of "..." given letters of their own, and the
+    """One string of letters for each term, with separate letters for the axes of "...", and the
     result's.
     """
     left, arrow, right = spec.partition("->")

@@ -44,7 +44,7 @@ def _transform(name: str, kind: str, a, s, axes, norm) -> Array:
         )
     if real and not inverse and dtypes.kind_of(a.dtype) == "c":
         raise ValueError(f"only real valued inputs supported for {name}")
-    # A transform over nothing is the array.
+    # A transform over no axes is the identity.
     if not axes:
         return a
     # lax.fft takes the last axes only.
@@ -63,7 +63,7 @@ def _transform(name: str, kind: str, a, s, axes, norm) -> Array:
     wanted = list(lengths)
     if kind == "IRFFT":
         wanted[-1] = lengths[-1] // 2 + 1
-    if 0 in lengths:  # the lengths are those of `a`, which has nothing to transform
+    if 0 in lengths:  # lengths of `a`, which is empty
         return _nothing(a, kind, lengths, axes)
     a = _fit(a, given, wanted)
     # No FFT of half floats or integers: they become float32.
@@ -76,7 +76,7 @@ def _transform(name: str, kind: str, a, s, axes, norm) -> Array:
 
 
 def _nothing(a: Array, kind: str, lengths: list[int], axes: Sequence[int]) -> Array:
-    """The transform of an array without elements, or of one number back to none."""
+    """The transform of an array without elements, or the inverse real transform to no elements."""
     if kind == "RFFT" and not lengths[-1]:
         raise ValueError(f"rfft of an empty axis: the shape is {a.shape}")
     wide = dtypes.to_complex_dtype(a.dtype)
@@ -106,7 +106,7 @@ def _fit(a: Array, given: list[int], wanted: list[int]) -> Array:
 
 
 def _by_threes(a: Array, kind: str, lengths: list[int]) -> Array:
-    """Transforms take up to three axes at once: more are done in turn, the real one at its proper
+    """Transforms take up to three axes at a time: more are done in turn, the real one at its proper
     end.
     """
     count = len(lengths)
@@ -347,7 +347,7 @@ def _frequencies(name: str, n, d, dtype, device, first: int, count: int) -> Arra
     steps = lax.iota(dtypes.default_int(), count)
     if first:  # the second half of the frequencies is negative
         steps = mod(steps + first, n) - first
-    # Divided as floats even where integers are asked for.
+    # Divided as floats even if integers are requested.
     through = dtypes.to_inexact_dtype(kind)
     unit = lax.convert_element_type(array(name, d) * n, through)
     out = lax.convert_element_type(lax.convert_element_type(steps, through) / unit, kind)

@@ -41,7 +41,7 @@ from gpuarray.primitives.elementwise.bits import and_p, or_p
 kind_of = dtypes.kind_of
 inexact = dtypes.to_inexact_dtype
 
-# ---- what kind of number ----
+# ---- classification ----
 
 
 def isnan(x, /) -> Array:
@@ -312,12 +312,12 @@ def frexp(x, /) -> tuple[Array, Array]:
     if kind_of(dtype) == "c":
         raise TypeError("frexp does not support complex-valued inputs")
     if dtype.itemsize not in _BITS:
-        # Short formats hold too few exponents for what follows.
+        # Short formats have too few exponent bits for the following steps.
         x = as_type(x, dtypes.float32)
     info = dtypes.finfo(x.dtype)
     bits = np.dtype(_BITS[x.dtype.itemsize])
     tiny = lax.lt(lax.abs(x), x.dtype.type(info.smallest_normal))
-    # Denormal numbers have no exponent bits of their own until they are scaled up.
+    # Denormal numbers have zero exponent bits until they are scaled up.
     scaled = select(tiny, lax.mul(x, x.dtype.type(2.0**info.nmant)), x)
     # The exponent field of the number, and the number without it.
     pattern = lax.bitcast_convert_type(scaled, bits)
@@ -371,8 +371,8 @@ def ldexp(x1, x2, /) -> Array:
     low = 0 if kind_of(n.dtype) == "u" else -reach
     n = lax.convert_element_type(lax.clamp(constant(low, n), n, constant(reach, n)), np.int32)
     x, n = promote_shapes("ldexp", x, n)
-    # Three factors that the type can hold. What is left after a step down is too small for two
-    # roundings to count: only the last one rounds.
+    # Three factors that the type can hold. After a step down the rest is too small for two
+    # roundings to matter: only the last one rounds.
     lowest, highest = np.int32(info.minexp), np.int32(info.maxexp - 1)
     down = lowest + np.int32(info.nmant + 1)
     for _ in range(2):

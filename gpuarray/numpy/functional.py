@@ -1,8 +1,8 @@
-"""Functions of one lane or one element made functions of whole arrays: vectorize, apply_along_axis,
+"""Functions of one lane or one element applied to whole arrays: vectorize, apply_along_axis,
 apply_over_axes.
 
-Floor 6. In: a Python function and arrays. Out: its results, put together. The function is traced
-once, as by `vmap`, whatever the number of lanes.
+Floor 6. In: a Python function and arrays. Out: its assembled results. The function is traced once,
+as by `vmap`, whatever the number of lanes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def apply_along_axis(func1d: Callable, axis: int, arr, *args, **kwargs) -> Array
     def lane(row):
         return tree.tree_map(asarray, func1d(row, *args, **kwargs))
 
-    # Around the lane's axis the axes of its result stand; those before it come first, as they were.
+    # The axes of the function's result replace the lane's axis; the axes before it stay in front.
     for _ in range(after):
         lane = vmap(lane, in_axes=-1, out_axes=-1)
     # Outermost last: the axes before the lane's own come first in the result.
@@ -71,7 +71,7 @@ def apply_along_axis(func1d: Callable, axis: int, arr, *args, **kwargs) -> Array
 
 
 def apply_over_axes(func: Callable[[Array, int], Array], a, axes: int | Sequence[int]) -> Array:
-    """`func(a, axis)` for one axis after another; axes that it drops are put back with length 1.
+    """`func(a, axis)` for one axis after another; axes that it drops are restored with length 1.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.apply_over_axes(gnp.sum, gnp.ones((2, 3)), [0, 1])
@@ -110,13 +110,13 @@ def _parse(signature: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]
 def vectorize(
     pyfunc: Callable, *, excluded: Collection[int | str] = frozenset(), signature: str | None = None
 ) -> Callable:
-    """`pyfunc`, a function of scalars (or of arrays as `signature` says), made to broadcast over
-    leading axes.
+    """Generalise `pyfunc`, a function of scalars (or of arrays as `signature` says), to broadcast
+    over leading axes.
 
     Parameters
     ----------
     excluded :
-        Positions or names of arguments that are passed on as they are.
+        Positions or names of arguments that are passed unchanged.
     signature :
         Such as "(m,n),(n)->(m)".
 
@@ -149,7 +149,7 @@ def vectorize(
         names = [k for k in kwargs if k not in excluded] if signature is None else []
         given = arrays("vectorize", *[args[i] for i in spread], *[kwargs[k] for k in names])
         inputs, outputs = cores if cores is not None else ([()] * len(given), None)
-        # None is passed on as it is, where the signature has a scalar.
+        # None is passed unchanged where the signature has a scalar.
         places = [i for i in range(len(args)) if i not in excluded]
         if cores is not None and missing and len(places) == len(inputs):
             if any(core for i, core in zip(places, inputs, strict=True) if i in missing):
@@ -209,7 +209,7 @@ def _spread(once: Callable, given: list[Array], cores: list[int], batch: tuple[i
 
 
 def _sizes(given: list[Array], inputs, signature) -> tuple[dict[str, int], tuple[int, ...]]:
-    """The lengths of the core dimensions, and the shape that the other ones broadcast to."""
+    """The lengths of the core dimensions, and the broadcast shape of the other ones."""
     sizes: dict[str, int] = {}
     shapes = []
     for a, core in zip(given, inputs, strict=True):

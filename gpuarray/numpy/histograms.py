@@ -130,7 +130,7 @@ def histogram_bin_edges(a, bins: Any = 10, range=None, weights=None) -> Array:
 def histogram(
     a, bins: Any = 10, range=None, weights=None, density: bool | None = None
 ) -> tuple[Array, Array]:
-    """How many samples lie in each bin, and the edges of the bins; the last bin includes its right
+    """The number of samples in each bin, and the edges of the bins; the last bin includes its right
     edge.
 
     Parameters
@@ -170,8 +170,8 @@ def histogram(
 
 
 def _bins_of(samples: Array, edges: Array) -> Array:
-    """For each sample the number of edges at or below it; a sample on the last edge lies in the
-    last bin.
+    """For each sample the number of edges at or below it; a sample on the last edge is in the last
+    bin.
     """
     last = edges.shape[0] - 1
     at = searchsorted(edges, samples, side="right")
@@ -183,7 +183,7 @@ def _bins_of(samples: Array, edges: Array) -> Array:
 def histogram2d(
     x, y, bins: Any = 10, range=None, weights=None, density: bool | None = None
 ) -> tuple[Array, Array, Array]:
-    """How many of the (n,) points (x, y) lie in each cell, and the edges along both axes.
+    """The number of the (n,) points (x, y) in each cell, and the edges along both axes.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def histogram2d(
 def histogramdd(
     sample, bins: Any = 10, range=None, weights=None, density: bool | None = None
 ) -> tuple[Array, list[Array]]:
-    """How many of the (n, d) points lie in each cell of a d-dimensional grid, and the edges along
+    """The number of the (n, d) points in each cell of a d-dimensional grid, and the edges along
     each axis.
 
     >>> import gpuarray.numpy as gnp

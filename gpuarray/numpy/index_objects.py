@@ -1,6 +1,6 @@
 """Objects that are indexed: `s_` and `index_exp`, which keep an index, `r_` and `c_`, which join.
 
-Floor 6. In: what stands between the brackets. Out: that index, or one array of it.
+Floor 6. In: an index. Out: that index, or an array made from it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ index_exp = IndexExpression(True)
 
 
 class _Concatenator:
-    """`r_` and `c_`: joins what stands between the brackets; slices mean ranges, a first string the
+    """`r_` and `c_`: join the entries of an index; slices are ranges, a first string is the
     axis.
     """
 
-    # What a string such as "0,2,1" changes, as in NumPy: the axis to join along, the least number
-    # of axes, and where the axes of a smaller array go.
+    # Defaults changed by a string such as "0,2,1", as in NumPy: the axis to join along, the least
+    # number of axes, and where the axes of a smaller array go.
     name = "r_"
     axis = 0
     ndmin = 1
@@ -44,7 +44,7 @@ class _Concatenator:
     def __getitem__(self, key) -> Array:
         keys = key if isinstance(key, tuple) else (key,)
         axis, ndmin, trans1d, matrix = self.axis, self.ndmin, self.trans1d, ""
-        # r_["axis,ndmin,trans1d", ...], or "r" and "c" for what NumPy makes a matrix of.
+        # r_["axis,ndmin,trans1d", ...], or "r" and "c", for which NumPy makes a matrix.
         if isinstance(keys[0], str):
             if keys[0] in ("r", "c"):
                 matrix, keys = keys[0], keys[1:]

@@ -71,7 +71,7 @@ def take(
     if not dtypes.issubdtype(positions.dtype, np.integer):
         raise ValueError(f"indices must have an integer type, got {positions.dtype}")
     n = a.shape[axis]
-    # Nothing can be taken from nothing.
+    # An empty axis has no elements to take.
     if n == 0 and positions.size != 0:
         raise IndexError("Cannot do a non-empty jnp.take() from an empty axis.")
     if n == 0:
@@ -154,7 +154,7 @@ def take_along_axis(
     others = broadcast_shapes(
         *[tuple(1 if i == axis else m for i, m in enumerate(x.shape)) for x in (arr, indices)]
     )
-    # Lanes are batch dimensions of the gather: each has positions of its own.
+    # Lanes are batch dimensions of the gather: each has its own positions.
     lanes = tuple(i for i in range(rank) if i != axis)
     arr = stretch(arr, tuple(n if i == axis else m for i, m in enumerate(others)))
     indices = stretch(indices, tuple(k if i == axis else m for i, m in enumerate(others)))
@@ -209,7 +209,7 @@ def put(a, ind, v, mode: str | None = None, *, inplace: bool = True) -> Array:
         values = tile(values, -(-positions.size // values.size))
     values = values[: positions.size]
     positions = reaching(positions, a.size)
-    # Out of bounds: moved to the edge.
+    # Out of bounds: clamped.
     if mode in (None, "clip"):
         positions = indexer.wrapped(positions, a.size)
         first, last = map(positions.dtype.type, (0, a.size - 1))
@@ -262,7 +262,7 @@ def put_along_axis(
 
 
 def unravel_index(indices, shape) -> tuple[Array, ...]:
-    """Flat positions as one index array an axis; out of range ones are moved to the end.
+    """Flat positions as one index array for each axis; out of range ones are clamped to the end.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.unravel_index(gnp.array([1, 5]), (2, 3))
@@ -303,7 +303,8 @@ def ravel_multi_index(
     Parameters
     ----------
     mode :
-        What positions out of range do: "raise" (not while tracing), "wrap", "clip" or "ignore".
+        How positions out of range are treated: "raise" (not while tracing), "wrap", "clip" or
+        "ignore".
     order :
         "C" or "F".
     dtype :

@@ -1,7 +1,7 @@
 """NumPy's indexing language, interpreted once for `x[...]` and for `x.at[...]`.
 
-Floor 6. In: a shape and whatever stands between the brackets. Out: an `IndexTarget`, in the words
-of gather and scatter. Ints, slices and new axes alone need neither: basic_indices.py.
+Floor 6. In: a shape and an index. Out: an `IndexTarget`, in terms of gather and scatter. Ints,
+slices and new axes alone need neither: basic_indices.py.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class IndexTarget(NamedTuple):
     collapsed: tuple[int, ...]  # operand axes that the window drops
     shape: tuple[int, ...]  # of the result, without new axes
     reversed: tuple[int, ...]  # axes of the result that run backwards
-    new: tuple[int, ...]  # axes of the final result that None made
+    new: tuple[int, ...]  # axes of the final result from None
     static: bool  # no index arrays: the positions are distinct and in order
 
 
@@ -69,7 +69,7 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> IndexTarget:
     # Index arrays broadcast to one shape; integers among them do not change it.
     spread = _common_shape([entries[i].shape for i in advanced if not isinstance(entries[i], int)])
     adjacent = bool(advanced) and advanced[-1] - advanced[0] == len(advanced) - 1
-    # 3. Each entry in turn. NumPy's rule: index arrays apart from one another put their axes in
+    # 3. Each entry in turn. NumPy's rule: index arrays separated by other entries put their axes in
     # front, adjacent ones in their place.
     built = _TargetBuilder(shape, spread, wrap)
     if advanced and not adjacent:
@@ -113,7 +113,7 @@ class _TargetBuilder:
         self.result.extend(self.spread)
 
     def add_new_axis(self) -> None:
-        """An axis of length 1 that None makes."""
+        """Add an axis of length 1 for None."""
         self.new.append(len(self.result) + len(self.new))
 
     def add_slice(self, e: slice) -> None:
@@ -121,7 +121,7 @@ class _TargetBuilder:
         axis, n = self.axis, self.shape[self.axis]
         start, stop, step = lengths.slice_ends(e, n)
         count = lengths.count_between(start, stop, step)
-        # Read forwards and turned round afterwards.
+        # Read forwards and reversed afterwards.
         if step < 0:
             self.backwards.append(len(self.result))
             start, step = start + (count - 1) * step, -step
@@ -157,7 +157,7 @@ class _TargetBuilder:
         axis, n = self.axis, self.shape[self.axis]
         if n == 0 and (isinstance(e, int) or not getattr(e, "ndim", 1)):
             raise IndexError(f"index is out of bounds for axis {axis} with size 0")
-        # What a mask selects is in bounds already.
+        # Positions from a mask are in bounds already.
         value = e.value if isinstance(e, KnownIndex) else wrapped(e, n, axis) if self.wrap else e
         self.starts.append((axis, value, None if getattr(value, "ndim", 0) else ()))
         self._drop_axis()
@@ -178,7 +178,7 @@ class _TargetBuilder:
         self._drop_axis()
 
     def _drop_axis(self) -> None:
-        """The axis of the operand is not among those of the window."""
+        """Leave the operand's axis out of the window."""
         self.collapsed.append(self.axis)
         self.sizes[self.axis] = 1
         self.axis += 1
@@ -210,7 +210,7 @@ class _TargetBuilder:
 
 
 def check_static(shape: tuple[int, ...], index: Any) -> None:
-    """Raise an IndexError for a number in an index that is out of bounds."""
+    """Raise an IndexError for a constant index that is out of bounds."""
     entries, _, shape = _entries(shape, index)
     for axis, e in enumerate(e for e in entries if e is not None and e is not Ellipsis):
         n = shape[axis]
@@ -252,7 +252,7 @@ def _entries(shape, index):
     axis = 0
     for position, e in enumerate(parts):
         if isinstance(e, slice):
-            # Traced ends cannot be converted: the error tells how to go on.
+            # Traced ends cannot be converted: the error explains what to write instead.
             try:
                 lengths.slice_ends(e, 0)
             except TypeError:
@@ -266,7 +266,7 @@ def _entries(shape, index):
             expand.append(axis)
             entries.append(KnownIndex(np.zeros(int(e), np.int32)))
         elif _is_mask(e):
-            # As in NumPy, an axis of length 0 in the mask takes nothing of any axis.
+            # As in NumPy, an axis of length 0 in the mask selects nothing.
             if any(m not in (0, n) for m, n in zip(e.shape, sizes[axis:], strict=False)):
                 raise IndexError(
                     f"boolean index did not match shape of indexed array in index {position}: got "
@@ -278,7 +278,7 @@ def _entries(shape, index):
             axis += e.ndim - 1
         else:
             entries.append(e)
-        # None takes no axis of the operand, and neither does an Ellipsis that is left.
+        # None consumes no axis of the operand, nor does a remaining Ellipsis.
         axis += e is not None and e is not Ellipsis
     return entries, tuple(expand), tuple(sizes)
 
@@ -288,7 +288,7 @@ def _holds_arrays(x: Any) -> bool:
 
 
 def _entry(e):
-    """One entry of an index, in one of the types that the rest of this file knows."""
+    """Convert an entry of an index to one of the types used in this file."""
     if e is None or e is Ellipsis or isinstance(e, (slice, Slice, bool, np.bool_, int, dims.Dim)):
         return e
     if isinstance(e, np.integer):
@@ -328,7 +328,7 @@ def _entry(e):
 
 
 def _is_entry(e) -> bool:
-    """Whether an element of a list says that the list stands for a tuple of indices."""
+    """Whether an element of a list shows that the list means a tuple of indices."""
     if isinstance(e, (Array, np.ndarray)):
         return e.ndim > 0
     return e is None or e is Ellipsis or isinstance(e, (slice, Sequence))
@@ -346,9 +346,7 @@ def _axes_of(e) -> int:
 
 
 def known_value(x, otherwise: type[Exception] | None = None) -> Any:
-    """The value of `x` as a NumPy array, where it is known; else `otherwise(x)` is raised, or None
-    returned.
-    """
+    """The value of `x` as a NumPy array, if known; else raise `otherwise(x)`, or return None."""
     while isinstance(x, JVPTracer):  # under grad, outside jit, the value is there
         x = x.primal
     if not isinstance(x, Tracer):
@@ -377,7 +375,7 @@ def _strided(start: int, step: int, count: int):
 
 
 def wrapped(i, n: int, axis: int = 0) -> Any:
-    """Positions along an axis of length `n`, negative ones counted from the end."""
+    """Positions along an axis of length `n`, with negative ones counted from the end."""
     if type(i) is dims.Dim:
         i = typed(i, np.dtype(np.int32))
     if isinstance(i, int) and type(n) is dims.Dim:
@@ -398,7 +396,7 @@ def wrapped(i, n: int, axis: int = 0) -> Any:
     if i.dtype.itemsize < 4:  # adding the length could overflow
         i = lax.convert_element_type(i, np.int32)
     elif i.dtype.itemsize > dtypes.default_int().itemsize:  # made with x64 on, and used without
-        # Just out of bounds on either side stays so, and fits the narrow type.
+        # Positions just out of bounds on either side stay so, and fit the narrow type.
         i = lax.clamp(constant(-n - 1, i), i, constant(n, i))
         i = lax.convert_element_type(i, dtypes.default_int())
     if type(n) is dims.Dim:
@@ -436,7 +434,7 @@ def start_indices(t: IndexTarget):
     # The last axis holds one position for each indexed axis.
     full = (*t.batch, 1)
     if not t.starts:
-        # Nothing is indexed: the window is all there is.
+        # No axis is indexed: the window is everything.
         return np.zeros((*t.batch, 0), np.int32)
     values: list[Any] = [value for value, _ in t.starts]
     # All positions are known: one constant.

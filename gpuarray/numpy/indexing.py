@@ -1,7 +1,7 @@
 """Reading parts of arrays: `x[...]`.
 
-Floor 6. In: an array and an index. Out: slices where the index is made of ints and slices, gathers
-where it holds arrays. What is out of bounds is clamped.
+Floor 6. In: an array and an index. Out: slices for an index of ints and slices, gathers for one
+with arrays. Positions out of bounds are clamped.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def getitem(x: Array, index) -> Array:
            [3, 5]], dtype=int32)
     """
     shape = x.aval.shape
-    # The common case needs no gather, and is told apart without converting anything.
+    # The common case needs no gather, and is recognised without converting anything.
     found = basic_indices.window(shape, index)
     if found is None:
         return _dynamic(x, index)
-    # Ints and slices: cut, turn round, drop the axes of ints, add those of None.
+    # Ints and slices: cut, reverse, drop the axes of ints, add those of None.
     starts, limits, strides, backwards, dropped, new, outside = found
     if outside and _state.check_static_indices:
         axis = min(outside)
@@ -54,7 +54,7 @@ def getitem(x: Array, index) -> Array:
     if outside and not is_base() and max(shape) <= _INT32.max:
         # A traced program keeps the index as it was given: checkify reports it.
         kept = tuple([1 if i in outside else n for i, n in enumerate(shape)])
-        # The out-of-bounds position itself, as far as int32 holds it.
+        # The out-of-bounds position itself, if int32 holds it.
         given = [
             np.int32(min(max(outside.get(i, 0), _INT32.min), _INT32.max)) for i in range(len(shape))
         ]
@@ -99,7 +99,9 @@ def _is_scalar_index(e) -> bool:
 
 
 def _is_plain(e) -> bool:
-    """Whether an entry goes with scalars into one dynamic slice: ints, None, slices of step 1."""
+    """Whether an entry can be part of one dynamic slice with scalar starts: ints, None, slices of
+    step 1.
+    """
     if isinstance(e, slice):
         return e.step is None or (type(e.step) is int and abs(e.step) == 1)
     return e is None or e is Ellipsis or type(e) is int or isinstance(e, np.integer)
@@ -116,7 +118,7 @@ def _is_moving(e) -> bool:
 
 
 class _Moving(NamedTuple):
-    """A window whose start may be traced: what is left is as in the Window."""
+    """A window whose start may be traced; the other fields are as in Window."""
 
     starts: list[Any]
     sizes: tuple[int, ...]
@@ -124,7 +126,7 @@ class _Moving(NamedTuple):
 
 
 def moving(x: Array, index: tuple) -> _Moving:
-    # The index with 0 for every traced start says all but where those axes begin.
+    # Replace every traced start by 0: only the position of those axes is lost.
     plain = tuple([_standing(e) for e in index])
     found = basic_indices.window(x.shape, plain)
     assert found is not None
@@ -208,7 +210,7 @@ def take_target(
     # A scalar boolean indexes an axis of length 1 that it makes itself.
     if t.expand:
         x = lax.expand_dims(x, t.expand)
-    # No element is taken: there may be none to gather from.
+    # No element is selected: the array to gather from may be empty.
     if 0 in t.shape:
         out = _empty_keys(x, t.shape) if is_key(x) else lax.full_like(x, 0, shape=t.shape)
     else:

@@ -1,4 +1,4 @@
-"""Elements put into arrays and taken out of them: delete, insert, trim_zeros.
+"""Inserting and removing elements: delete, insert, trim_zeros.
 
 Floor 6. In: arrays, and positions along an axis. Out: arrays. Known positions become one gather;
 traced ones are sorted, so that only their number has to be known.
@@ -101,7 +101,7 @@ def _checked_position(name: str, obj) -> Any:
 def _delete_traced(arr: Array, obj: Array, axis: int) -> Array:
     n = arr.shape[axis]
     gone = lax.full((n,), 0, np.int32).at[ravel(obj)].set(1)
-    # Stable: what stays comes first, in its order.
+    # Stable: remaining elements come first, in their order.
     order = lax.sort_key_val(gone, lax.iota(np.int32, n))[1]
     keep = getitem(order, slice(0, n - obj.size))
     return getitem(arr, (slice(None),) * axis + (keep,))
@@ -137,7 +137,7 @@ def insert(arr, obj, values, axis: int | None = None) -> Array:
         known = machine_integers(known)  # which hold the length
         known = np.clip(np.where(known < 0, known + n, known), 0, n)
         positions = np.broadcast_to(known, (count,))
-        # New values are numbered behind the old ones; NumPy puts the numbers in order.
+        # New values are numbered after the old ones; NumPy orders the numbers.
         order = np.insert(np.arange(n), positions, np.arange(n, n + count)).astype(np.int32)
         both = lax.concatenate([arr, values], axis)
         return getitem(both, (slice(None),) * axis + (order,))
@@ -155,7 +155,7 @@ def _values_to_insert(values: Array, arr: Array, where, axis: int) -> Array:
     if values.ndim < arr.ndim:
         values = add_axes(values, range(arr.ndim - values.ndim))
     if where.ndim == 0:
-        # One position: the first axis of the values lies along `axis`, as NumPy has it.
+        # One position: the first axis of the values is moved to `axis`, as in NumPy.
         values = moveaxis(values, 0, axis)
         count = values.shape[axis]
     else:
@@ -200,7 +200,7 @@ def trim_zeros(filt, trim: str = "fb", axis: int | Sequence[int] | None = None) 
             (int(places[ax].min()), int(places[ax].max()) + 1) if places[ax].size else (n, n)
         )
         front = first if "f" in trim.lower() else 0
-        # All zeros: trimmed at the back, nothing is left.
+        # All zeros: if trimmed at the back, nothing remains.
         back = n if "b" not in trim.lower() else last if places[ax].size else 0
         index[ax] = slice(front, back)
     return getitem(filt, tuple(index))

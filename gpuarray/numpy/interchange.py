@@ -17,7 +17,7 @@ from gpuarray.runtime.transfer import borrowed, device_put, from_host
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An array from any object that speaks DLPack, such as another library's.
+    """An array from any object that supports DLPack, such as another library's.
 
     Memory of a GPU is shared: its owner must not change it any more. Memory of the host is copied,
     because arrays here are immutable; with `copy=False` it is shared, if the other side exports it

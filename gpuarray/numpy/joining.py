@@ -1,4 +1,4 @@
-"""Putting arrays together and taking them apart: concatenate, stack, split, repeat.
+"""Joining and splitting arrays: concatenate, stack, split, repeat.
 
 Floor 6. In: arrays, and how many pieces or copies. Out: arrays; a sequence of arrays is promoted to
 one dtype.
@@ -354,15 +354,15 @@ def repeat(
     total_repeat_length: int | None = None,
     out_sharding=None,
 ) -> Array:
-    """Every element repeated in place: `repeats` times, or a number of times of its own.
+    """Repeat every element `repeats` times, one number or one for each element.
 
     Parameters
     ----------
     axis :
         None repeats the flattened array.
     total_repeat_length :
-        The length of the result, needed where `repeats` is traced; what is missing is filled with
-        the last element.
+        The length of the result, needed if `repeats` is traced; missing elements are filled with
+        the last one.
 
     Examples
     --------
@@ -433,7 +433,7 @@ def _repeat_all(a: Array, times: Any, axis: int) -> Array:
 
 
 def _repeat_traced(a: Array, repeats: Any, axis: int, total: int) -> Array:
-    """Which element stands at each place: count the elements that begin at or before it."""
+    """The index of the element at each position: count the elements that begin at or before it."""
     n = a.shape[axis]
     if repeats.ndim > 1 or repeats.size not in (1, n):
         raise ValueError(f"repeats of shape {repeats.shape} do not fit axis {axis} of length {n}")

@@ -1,4 +1,4 @@
-"""Updates whose old and new values stand side by side, and those under a boolean mask.
+"""Updates that combine old and new values elementwise, and updates under a boolean mask.
 
 Floor 6. In: an array, an index with one mask among full slices, values. Out: the updated array, by
 a select: no positions are needed, so the mask may be traced.
@@ -16,7 +16,7 @@ from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.promotion import convert
 from gpuarray.numpy.shapes import stretch
 
-# The same updates where old and new values stand side by side.
+# The same updates as elementwise operations.
 POINTWISE = {
     "set": lambda x, y: y,
     "add": lax.add,
@@ -49,9 +49,7 @@ def in_common_dtype(x, values):
 
 
 def mask_of(x: Array, index) -> Array | None:
-    """The boolean array that says which elements an index selects, where it is one mask among full
-    slices.
-    """
+    """The boolean array of an index that is one mask among full slices; None for other indices."""
     entries = index if isinstance(index, tuple) else (index,)
     # Exactly one mask, and only full slices around it.
     masks = [e for e in entries if isinstance(e, Array) and e.dtype == np.bool_ and e.ndim]
@@ -68,7 +66,7 @@ def mask_of(x: Array, index) -> Array | None:
 
 def _mask_axis(ndim: int, entries) -> int | None:
     """The first axis a mask among full slices applies to; None when other entries are around."""
-    # As many axes as the entries take, counting an Ellipsis as none.
+    # The number of axes that the entries consume; an Ellipsis counts as none.
     taken = sum(e.ndim if isinstance(e, Array) else e is not Ellipsis for e in entries)
     if taken > ndim:
         return None  # the general way reports it
@@ -89,7 +87,7 @@ def _mask_axis(ndim: int, entries) -> int | None:
 
 def aligned_with(values, given, shape: tuple[int, ...], index):
     """`values` with the axis that counts the selected elements spread over the mask's axes; None if
-    it has one.
+    it has such an axis.
     """
     entries = index if isinstance(index, tuple) else (index,)
     mask = next(e for e in entries if isinstance(e, Array))

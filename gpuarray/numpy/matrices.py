@@ -159,7 +159,7 @@ def diag(v, k: int = 0) -> Array:
 @composite(static=("k",))
 def _diag(v, k):
     zero = zero_of(v)
-    # Row i of the matrix has element i, wherever its diagonal lies.
+    # Row i of the matrix has element i, wherever the diagonal is.
     v = lax.pad(v, zero, ((max(0, -k), max(0, k), 0),))
     n = v.shape[0]
     rows, columns = _coordinates((n, n))
@@ -232,7 +232,7 @@ def bartlett(M: int) -> Array:
     Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
     """
     if M <= 1:
-        # A window of one point is 1, and of none empty.
+        # A window of one point is 1, an empty one has none.
         return _ones(M)
     n = _window_positions(M)
     kind = n.dtype.type

@@ -1,7 +1,7 @@
 """The functions behind the methods and operators of Array, which is defined on a lower floor.
 
-Floor 6. core/value.py declares each method and asks `surface` for its function; this module fills
-`surface` in. Operators get the plain functions, not the ufunc objects, to save a call.
+Floor 6. core/value.py declares each method and looks its function up in `surface`; this module
+fills `surface`. Operators get the plain functions, not the ufunc objects, to save a call.
 """
 
 from gpuarray.core.value import surface

@@ -17,7 +17,8 @@ from gpuarray.runtime import device as devices
 
 #: The version of the array API standard that this namespace follows.
 __array_api_version__ = "2024.12"
-# The standard's sets of dtypes: float16 and bfloat16, which we have as well, are in none of them.
+# The standard's categories of dtypes: float16 and bfloat16, which exist here as well, are in none
+# of them.
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 _KINDS = {
@@ -34,7 +35,7 @@ _WIDE = frozenset(("int64", "uint64", "float64", "complex128"))
 
 
 def array_namespace(api_version: str | None = None):
-    """The namespace that goes with arrays: `gpuarray.numpy`."""
+    """The array API namespace of arrays: `gpuarray.numpy`."""
     if api_version is not None and api_version not in _VERSIONS:
         raise ValueError(
             f"array API version {api_version!r} is not supported: this is {__array_api_version__}"
@@ -44,7 +45,7 @@ def array_namespace(api_version: str | None = None):
 
 
 class ArrayNamespaceInfo:
-    """What this namespace can do, in the standard's words.
+    """The capabilities of this namespace, in the standard's terms.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.__array_namespace_info__().default_dtypes()["real floating"]
@@ -91,9 +92,9 @@ class ArrayNamespaceInfo:
 
     def _check(self, device: Any) -> None:
         if device is not None:
-            devices.place_for(device)  # raises where there is no such device
+            devices.place_for(device)  # raises if there is no such device
 
 
 def __array_namespace_info__() -> ArrayNamespaceInfo:
-    """What this namespace can do."""
+    """The capabilities of this namespace."""
     return ArrayNamespaceInfo()

@@ -36,7 +36,7 @@ from gpuarray.numpy.statistics import mean as mean_of
 from gpuarray.numpy.statistics import var as var_of
 
 kind_of = dtypes.kind_of
-# Arguments that decide what is compiled.
+# Arguments that are part of the cache key.
 _STATIC = ("axis", "dtype", "keepdims")
 
 
@@ -138,7 +138,7 @@ def _nan_extreme(name: str, find, worst, a, axis, keepdims, initial, where) -> A
     (a,) = arrays(name, a)
     # nan becomes the worst value there is, which never wins.
     found = find(_nan_replaced(name, a, worst), axis, None, keepdims, initial, where)
-    # With an initial value the extreme of nothing is that.
+    # With an initial value the extreme of no elements is that value.
     if initial is not None or not _has_nans(a):
         return found
     # Where all are nan the replacement must not show.
@@ -215,7 +215,7 @@ def nanmean(a, axis=None, dtype=None, out=None, keepdims: bool = False, where=No
 @composite(static=_STATIC, name="nanmean")
 def _nanmean(a, where, *, axis, dtype, keepdims):
     (a,) = arrays("nanmean", a)
-    # A mean that leaves elements out also leaves them out of the count.
+    # A mean that skips elements does not count them either.
     return mean_of(a, axis, dtype, keepdims=keepdims, where=_numbers("nanmean", a, where))
 
 
@@ -247,7 +247,7 @@ def nanvar(
 @composite(static=_STATIC, name="nanvar")
 def _nanvar(a, where, mean, ddof, *, axis, dtype, keepdims):
     (a,) = arrays("nanvar", a)
-    # nan is replaced before the mean, and left out of the count.
+    # nan is replaced before the mean, and not counted.
     numbers = _numbers("nanvar", a, where)
     a = _nan_replaced("nanvar", a, lambda d: d.type(0))
     return var_of(a, axis, dtype, None, ddof, keepdims, where=numbers, mean=mean)

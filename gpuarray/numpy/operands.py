@@ -1,6 +1,6 @@
 """Array arguments of the numpy namespace, made Arrays once they have been checked.
 
-Floor 6. In: what the caller gave. Out: Arrays; lists and other things raise the TypeError that
+Floor 6. In: the caller's arguments. Out: Arrays; lists and other objects raise a TypeError that
 names the function.
 """
 
@@ -28,7 +28,7 @@ def array(name: str, x) -> Array:
 
 def arrays(name: str, *xs) -> list[Array]:
     """All of `xs` as Arrays; TypeError if one of them is not an array or a scalar."""
-    # Nothing is allocated where all are Arrays already.
+    # Allocate nothing if all are Arrays already.
     for x in xs:
         if not isinstance(x, Array) or x.bare:
             check_arraylike(name, *xs)
@@ -58,13 +58,13 @@ def need_concrete(x, what: str) -> NoReturn:
 
 
 def as_tuple(x: Any) -> tuple:
-    """A sequence as a tuple; one thing as a tuple of it."""
+    """A sequence as a tuple; a single value as a tuple of one."""
     several = isinstance(x, (tuple, list, range)) or (isinstance(x, np.ndarray) and x.ndim > 0)
     return tuple(x) if several else (x,)
 
 
 def promoted(name: str, *xs) -> list[Array]:
-    """All of `xs` as Arrays of the dtype they promote to; shapes stay as they are."""
+    """All of `xs` as Arrays of the dtype they promote to; shapes are not changed."""
     found = _operands(name, xs)
     return [asarray(x) for x in promote_dtypes(*found)]
 
@@ -76,6 +76,6 @@ def promoted_inexact(name: str, *xs) -> list[Array]:
 
 
 def _operands(name: str, xs: tuple) -> Any:
-    """`xs` as Arrays; as they are beside an array with a dtype that no scalar would get now."""
+    """`xs` as Arrays; unchanged if one is an array with a dtype that no scalar would get now."""
     beyond = any(isinstance(x, Array) and dtypes.is_beyond(x.dtype) for x in xs)
     return xs if beyond else arrays(name, *xs)

@@ -26,7 +26,7 @@ def _bit_order(bitorder: str) -> np.ndarray:
 
 
 def packbits(a, axis: int | None = None, bitorder: str = "big") -> Array:
-    """Eight elements along an axis as the bits of one byte, zeros filling up the last one.
+    """Pack eight elements along an axis into the bits of one byte, the last one padded with zeros.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.packbits(gnp.array([1, 0, 1, 1]))

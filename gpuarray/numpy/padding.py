@@ -65,7 +65,7 @@ def pad(array, pad_width, mode: str | Callable[..., Any] = "constant", **kwargs)
     """
     x = _array("pad", array)
     out = _padded(x, _widths(pad_width, x.ndim), mode, kwargs)
-    # The padding may be strongly typed; the result is what x was.
+    # The padding may be strongly typed; the result has the weak type of x.
     return as_type(out, out.dtype, x.weak_type)
 
 
@@ -81,7 +81,7 @@ def _padded(x: Array, widths, mode: str | Callable[..., Any], kwargs: dict[str, 
     if unknown:
         raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown}")
     options = _OPTIONS[mode] | kwargs
-    # Each mode by what it does: a constant, places of the array, or something computed.
+    # Each mode by its kind: a constant, positions in the array, or a computed value.
     if mode in ("constant", "empty"):
         return _pad_constant(x, widths, options.get("constant_values", 0))
     if mode in ("edge", "wrap", "reflect", "symmetric"):
@@ -112,7 +112,7 @@ def _widths(pad_width, ndim: int) -> list[tuple[int, int]]:
     try:
         given = np.asarray(pad_width)
     except ValueError:
-        # Ragged: `_pairs` says what is wrong with it.
+        # Ragged: `_pairs` raises the error.
         given = np.asarray(pad_width, object)
     if Dim in map(type, given.flat):
         wide = [(util.index(a), util.index(b)) for a, b in _pairs(given, ndim, "pad_width")]
@@ -164,7 +164,7 @@ def _pad_constant(x: Array, widths, values) -> Array:
             lax.pad(x, pairs[0][0] if pairs else 0, [(a, b, 0) for a, b in widths]) if pairs else x
         )
     none = (0, 0, 0)
-    # Different values: one side at a time, each axis over what was padded before.
+    # Different values: one side at a time, each axis including the padding of earlier axes.
     for axis, ((before, after), (low, high)) in enumerate(zip(widths, pairs, strict=True)):
         for count, value, config in ((before, low, (before, 0, 0)), (after, high, (0, after, 0))):
             if count:
@@ -174,7 +174,7 @@ def _pad_constant(x: Array, widths, values) -> Array:
 
 
 def _pad_by_position(x: Array, widths, mode: str) -> Array:
-    """Modes that only repeat elements: each place of the result says which element it shows."""
+    """Modes that only repeat elements: each position of the result is an index into the array."""
     for axis, (before, after) in enumerate(widths):
         if not before and not after:
             continue
@@ -182,7 +182,7 @@ def _pad_by_position(x: Array, widths, mode: str) -> Array:
         if Dim in map(type, (n, before, after)):
             x = getitem(x, (*(slice(None),) * axis, _positions(n, before, after, mode)))
             continue
-        # Which element stands at each place of the result.
+        # The index of the element at each position of the result.
         at = np.arange(-before, n + after)
         if mode == "edge":
             at = np.clip(at, 0, n - 1)
@@ -205,7 +205,7 @@ def _positions(n: Any, before: Any, after: Any, mode: str) -> Array:
         return lax.clamp(np.int32(0), at, lax.convert_element_type(n - 1, np.int32))
     if mode == "wrap":
         return at % n
-    # An axis of one element has no way back: all places show that element.
+    # An axis of one element has no period: all positions hold that element.
     period = larger(2 * (n - 1), 1) if mode == "reflect" else 2 * n
     at = at % period
     return lax.select(at < n, at, (period if mode == "reflect" else period - 1) - at)

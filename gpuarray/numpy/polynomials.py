@@ -59,7 +59,7 @@ def polyadd(a1, a2) -> Array:
     """
     a, b = promoted("polyadd", a1, a2)
     _check_coefficients("polyadd", a, b)
-    # Coefficients of equal powers stand at the end.
+    # Coefficients of equal powers are aligned at the end.
     longer, shorter = (a, b) if a.shape[0] >= b.shape[0] else (b, a)
     rest = longer.shape[0] - shorter.shape[0]
     return longer.at[rest:].add(shorter) if rest else a + b
@@ -181,7 +181,7 @@ def polyint(p, m: int = 1, k=None) -> Array:
     # Coefficient i was divided by its power at every integration since it came in.
     given = p.shape[0]
     divisor = np.ones(n)
-    with np.errstate(over="ignore"):  # 1 over what no float holds is 0
+    with np.errstate(over="ignore"):  # 1 over a number too large for a float is 0
         # The constants: each was integrated as often as others came in after it.
         divisor[given:][::-1] = np.cumprod(np.maximum(powers[given:][::-1], 1))
         for step in range(m):
@@ -265,7 +265,7 @@ def _roots_traced(p: Array) -> Array:
     leading = where(zero.all(), n + 1, zero.argmin())
     # Leading zeros moved to the end become roots at zero, the smallest there are.
     found = _companion_roots(where(zero.all(), 1, roll(p, -leading)))
-    # Stable, with the zeros last: the roots that are there stand in front.
+    # Stable, with the zeros last, so that the actual roots are in front.
     found = found[argsort(equal(found, 0))]
     return where(lax.iota(leading.dtype, n) < n - leading, found, complex(np.nan, np.nan))
 
@@ -286,7 +286,7 @@ def polyfit(
 ) -> Any:
     """The polynomial of degree `deg` that fits the points (x, y) best in the least squares sense.
 
-    y may be (n, k), one fit a column. w: weights of the points. full: also residuals, rank,
+    y may be (n, k), one fit for each column. w: weights of the points. full: also residuals, rank,
     singular values and rcond. cov: also the covariance of the coefficients (not scaled by the
     residuals when "unscaled").
 

@@ -1,7 +1,6 @@
 """Products of arrays: dot, matmul, tensordot, inner, outer, kron, cross, and diagonals and traces.
 
-Floor 6. In: arrays that promote to one dtype. Out: contractions as `dot_general` with that dtype
-asked for.
+Floor 6. In: arrays that promote to one dtype. Out: contractions as `dot_general` with that dtype.
 """
 
 from __future__ import annotations
@@ -34,8 +33,9 @@ from gpuarray.util import canonical_axis
 def factors(name: str, a, b, preferred) -> tuple[Array, Array, Any, bool]:
     """Two operands, the dtype asked of their product, whether that is weakly typed.
 
-    The operands are in one dtype, unless another is asked for: then each keeps its own, so that
-    nothing is lost in a type that neither the caller nor an operand named (float16 times uint32).
+    The operands are promoted to one dtype, unless another is requested: then each keeps its own, so
+    that precision is not lost in a type that neither the caller nor an operand named (float16 times
+    uint32).
     """
     check_arraylike(name, a, b)
     a, b = value(a), value(b)
@@ -125,10 +125,10 @@ def batched_dot(
     """Contract one of the last (core) axes of each operand; axes before them are batch axes and
     broadcast.
 
-    The result has the batch axes, then what is left of `a`'s core, then what is left of `b`'s.
+    The result has the batch axes, then the rest of `a`'s core, then the rest of `b`'s.
     """
     a_batch, b_batch = a.shape[: a.ndim - a_core], b.shape[: b.ndim - b_core]
-    # The usual case: nothing to line up.
+    # The usual case: no axes to align.
     if not a_batch and not b_batch:
         return contract(a, b, (((a_over,), (b_over,)), ((), ())), precision, dtype, weak)
     rank = len(broadcast_shapes(a_batch, b_batch))
@@ -143,7 +143,7 @@ def batched_dot(
         (tuple(a_kept.index(i) for i in shared), tuple(b_kept.index(i) for i in shared)),
     )
     out = contract(a, b, dims, precision, dtype, weak)
-    # What dot_general gives: shared batch, rest of a, rest of b. Batch axes are named by their
+    # The result of dot_general: shared batch, rest of a, rest of b. Batch axes are named by their
     # number.
     a_rest, b_rest = [f"a{i}" for i in range(a_core - 1)], [f"b{i}" for i in range(b_core - 1)]
     given = [
@@ -158,7 +158,9 @@ def batched_dot(
 
 
 def _owned(mine: tuple[int, ...], other: tuple[int, ...], rank: int) -> list[int | None]:
-    """For each of my batch axes, its number in the result; None for one that only stretches."""
+    """For each batch axis of an operand, its number in the result; None for one that is
+    broadcast.
+    """
     out: list[int | None] = []
     for k, n in enumerate(mine):
         # Aligned at the last axes: this axis's number in the result, and in the other's batch.
@@ -358,8 +360,8 @@ def kron(a, b) -> Array:
 def cross(
     a, b, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Array:
-    """The cross product of vectors of length 3; those of length 2 lie in the plane, two of them
-    give a scalar.
+    """The cross product of vectors of length 3; vectors of length 2 are in the plane, and two of
+    them give a scalar.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.cross(gnp.array([1, 0, 0]), gnp.array([0, 1, 0]))
@@ -412,7 +414,7 @@ def diagonal(a, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     begin = offset if offset >= 0 else -offset * n
     count: Any = larger(0, smaller(m, n - offset) if offset >= 0 else smaller(m + offset, n))
     lead = a.shape[:-2]
-    # The diagonal lies outside.
+    # The diagonal is outside the matrix.
     if count == 0:
         return lax.slice(reshape(a, (*lead, m * n)), (0,) * (a.ndim - 1), (*lead, 0))
     if isinstance(count, Dim):
@@ -437,7 +439,7 @@ def trace(a, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype=None, out=No
     if first == second:
         raise ValueError(f"trace: axis1 and axis2 can not be same, got {axis1=} and {axis2=}.")
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "trace")
-    # Of a plane that types say is cut, every device adds up what it has of the diagonal.
+    # If types say that the plane is sharded, every device sums its part of the diagonal.
     cuts = cuts_of(aval_of(a).layout)
     if cuts is not None and (cuts[first] or cuts[second]):
         rows, columns = (lax.broadcasted_iota(np.int32, a.shape, d) for d in (first, second))

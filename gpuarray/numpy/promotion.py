@@ -1,8 +1,8 @@
 """Argument handling of the numpy namespace: check, promote, broadcast.
 
-Floor 6. In: whatever the caller wrote. Out: values of one dtype whose ranks agree, ready for lax.
-The work depends on avals and Python types alone, so it is done once for each combination: `unary`
-and `binary` make functions that look the finished call up.
+Floor 6. In: the caller's arguments. Out: values of one dtype whose ranks agree, ready for lax. The
+work depends only on avals and Python types, so it is done once for each combination: `unary` and
+`binary` make functions that look up the finished call.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from gpuarray.sites import is_users_expression
 _state = config.state
 _PYTHON = frozenset({bool, int, float, complex})
 _WIDE = frozenset({np.int64, np.uint64})
-#: Types that say all there is to know of an operand: Python's and NumPy's scalars.
+#: Types that determine everything about an operand: Python's and NumPy's scalars.
 SCALARS = _PYTHON | {
     dtypes.as_dtype(name).type for name in dtypes.lattice.NODES if not name.endswith("*")
 }
 
-# ---- what counts as an array ----
+# ---- array-likes ----
 
 
 def is_arraylike(x: Any) -> bool:
-    """Whether `x` is an array, a NumPy value, a Python scalar, or says how it becomes one."""
+    """Whether `x` is an array, a NumPy value, a Python scalar, or can convert itself to one."""
     return (
         isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex))
         or (not isinstance(x, type) and hasattr(x, "__jax_array__"))
@@ -66,7 +66,7 @@ def check_arraylike(name: str, *xs: Any) -> None:
 
 def value(x: Any) -> Any:
     """An array-like as something that can be bound: an Array, or Python's or NumPy's scalar."""
-    # In the order of how often each comes.
+    # Ordered by frequency.
     if type(x) in SCALARS or isinstance(x, Array):
         return x
     if isinstance(x, (int, float, complex)) and not isinstance(x, np.generic):
@@ -78,7 +78,7 @@ def value(x: Any) -> Any:
 
 
 def arrays(name: str, *xs: Any) -> list[Array]:
-    """Checked arguments as Arrays, each of its own dtype."""
+    """Checked arguments as Arrays, without promotion."""
     check_arraylike(name, *xs)
     return [asarray(x) for x in xs]
 
@@ -88,7 +88,7 @@ def arrays(name: str, *xs: Any) -> list[Array]:
 
 def common_dtype(name: str, xs: list[Any], to: Callable[[Any], Any] | None) -> tuple[Any, bool]:
     """The dtype and weak type that values promote to, taken through `to`."""
-    # One value is what it is: truth values compared from weak numbers stay weak, as in JAX.
+    # One value is not converted: booleans from comparing weak numbers stay weak, as in JAX.
     if to is None and len(xs) == 1:
         return promotion.dtype_and_weak(xs[0])
     try:
@@ -105,7 +105,7 @@ def common_dtype(name: str, xs: list[Any], to: Callable[[Any], Any] | None) -> t
 
 def convert(x: Any, dtype: Any, weak: bool) -> Any:
     """A bindable value converted to a dtype (Python scalars become NumPy's, or stay when weak)."""
-    # The type of a scalar says as much as the aval of an array.
+    # The type of a scalar is as informative as the aval of an array.
     key = type(x) if type(x) in SCALARS else x.aval
     rule = _conversion(key, dtype, weak)
     return x if rule is None else rule(x)
@@ -114,7 +114,8 @@ def convert(x: Any, dtype: Any, weak: bool) -> Any:
 def _conversion(
     key: Any, dtype: Any, weak: bool, decided: bool = True
 ) -> Callable[[Any], Any] | None:
-    """The function that converts operands of one aval or scalar type; None for nothing to do.
+    """The function that converts operands of one aval or scalar type; None if no conversion is
+    needed.
 
     Parameters
     ----------
@@ -126,14 +127,15 @@ def _conversion(
         if key.dtype == dtype and key.weak_type == weak:
             return None
         if key.dtype == dtype and key.weak_type:
-            # Only a name changes. If the other operand's strong type decides that, a recorded
-            # program says it, a value at hand need not. Of weak booleans none decides: two of them
-            # promote to a strong one.
+            # Only the weak type changes. If the other operand's strong type requires that, a
+            # recorded program must express it, an immediate value need not. Weak booleans are
+            # different: two of them promote to a strong one.
             said = decided and dtypes.kind_of(dtype) != "b"
             return lambda x: x if said and is_base() else converted(x, dtype, weak)
         return lambda x: converted(x, dtype, weak)
     kind = dtypes.kind_of(dtype)
-    # Of 64 bits, a NumPy integer too is what an array of it becomes; not beside what has them.
+    # A 64-bit NumPy integer is converted like an array made from it; not together with 64-bit
+    # operands.
     if key in _WIDE and kind in "fc" and not dtypes.is_beyond(dtype):
         narrow = dtypes.canonicalize_dtype(key).type
         if narrow is not key:
@@ -144,19 +146,19 @@ def _conversion(
         return _to_integer(dtype, weak)
     # A weak result keeps Python's own number.
     if weak and kind != "b":
-        # Python's number of the right kind stays weak by itself.
+        # A Python number of the right kind stays weak as it is.
         python = {"f": float, "c": complex}.get(kind, int)
         if dtype != dtypes.canonicalize_dtype(python):  # of an array made under other settings
             return lambda x: array_of(python(x), ShapedArray((), dtype, True))
         if key is int and python is not int:
-            # An int too large for the machine is an error, as it is in arithmetic.
+            # An int too large for the machine is an error, as in arithmetic.
             return lambda x: python(machine_int(x))
         return None if key is python else python
     if dtypes.is_beyond(dtype):
         full = dtypes.as_dtype(key).type  # the value is narrowed by no setting on its way
         aval = ShapedArray((), dtype)
         return lambda x: array_of(_quietly(full(x).astype, dtype), aval)
-    # A Python number beside an array takes the array's dtype.
+    # A Python number combined with an array takes the array's dtype.
     if key in _PYTHON:
         return _typed(key, dtype, kind)
     return None if key is dtype.type else lambda x: _quietly(x.astype, dtype)
@@ -164,15 +166,16 @@ def _conversion(
 
 def _typed(python: type, dtype: Any, kind: str) -> Callable[[Any], Any]:
     target = dtype.type
-    # A value at hand need not be NumPy's where Python's number has that dtype already; a recorded
-    # one is, because it is what prints.
+    # An immediate value need not be NumPy's if Python's number has that dtype already; a recorded
+    # one is, because it is printed.
     if python in (bool, int) and kind in "iu":
         default = dtypes.default_int()
         if python is int and dtype == default:
             return lambda x: x if is_base() else target(x)
         if python is bool:
             return target
-        # What does not fit into a narrow type wraps, as it does for an array of the default type.
+        # A value that does not fit into a narrow type wraps, as it does for an array of the default
+        # type.
         return lambda x: default.type(x).astype(dtype)
     if kind == "f" and python is not complex and dtype.itemsize >= 2:
         largest = float(dtypes.finfo(dtype).max)
@@ -184,7 +187,7 @@ def _typed(python: type, dtype: Any, kind: str) -> Callable[[Any], Any]:
                 return _quietly(target, x)
 
             return same_type
-        # Between these bounds no cast can overflow, and NumPy has nothing to warn of.
+        # Between these bounds no cast can overflow, so NumPy has nothing to warn about.
         most = min(largest, 2.0**63)
         return lambda x: target(x) if -most <= x <= most else _quietly(target, _operand(x))
     return lambda x: _quietly(target, _operand(x))
@@ -202,7 +205,7 @@ def _to_integer(dtype: Any, weak: bool) -> Callable[[Any], Any]:
 
 
 def _operand(x: Any) -> Any:
-    """A Python number, where it is no integer that is too large."""
+    """A Python number, unless it is an integer that is too large."""
     return machine_int(x) if isinstance(x, int) else x
 
 
@@ -243,9 +246,9 @@ def _leading_axes(x: Any, shape: tuple[int, ...], rank: int) -> Array:
 
 
 def check_users(name: str, to: Callable[[Any], Any] | None, *xs: Any) -> None:
-    """Ask the settings about promotion whether a user's own expression may have these operands.
+    """Check the settings about promotion for operands of a user's own expression.
 
-    For functions of several operations, each of which is the library's and may promote.
+    For functions of several operations, each of which belongs to the library and may promote.
     """
     if _forbidden() and is_users_expression():
         check_operands(name, to, *xs)
@@ -273,7 +276,7 @@ def checking_users(
     Parameters
     ----------
     unless :
-        Whether operands are taken as they are. One that is None is not there.
+        Whether operands are not converted. An operand of None is absent.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -402,10 +405,10 @@ def zero_of(x: Any) -> Any:
     return constant(0, x)
 
 
-#: What runs once the dtype is known: dtype -> function of operands that have it.
+#: Chooses the implementation once the dtype is known: dtype -> function of operands that have it.
 Pick = Callable[[Any], Callable[..., Any]]
 
-#: Which operands a function leaves weakly typed: any, scalars alone, none.
+#: Which operands a function leaves weakly typed: any, only scalars, none.
 Weak = Literal["kept", "scalars", "never"]
 
 
@@ -422,7 +425,8 @@ def unary(
     key_name: Any = None,
     weak: Weak = "kept",
 ) -> Callable[[Any], Array]:
-    """A function of one array-like: promoted through `to`, then given to what `pick` says.
+    """Make a function of one array-like: promoted through `to`, then passed to the function that
+    `pick` returns.
 
     Parameters
     ----------
@@ -452,7 +456,7 @@ def unary(
             # settings drops them.
             calls = _state.trace_key.promotions
             run = calls.get((known_as, key))
-            # Unseen types: check, promote once, and keep what is to be done.
+            # Unseen types: check, promote once, and cache the steps.
             if run is None:
                 check_arraylike(name, x)
                 run = calls[known_as, key] = finished(x, key)
@@ -472,7 +476,8 @@ def binary(
     weak: Weak = "kept",
     any_ranks: bool = False,
 ) -> Callable[[Any, Any], Array]:
-    """A function of two array-likes: promoted through `to`, then given to what `pick` says.
+    """Make a function of two array-likes: promoted through `to`, then passed to the function that
+    `pick` returns.
 
     Parameters
     ----------
@@ -488,8 +493,8 @@ def binary(
         fx, fy = (_conversion(k, dtype, stay, decided=not weak) for k in (kx, ky))
         # Ranks differ: axes are added at each call, and the setting about that is asked.
         ranks = {k.ndim for k in (kx, ky) if not isinstance(k, type) and k.ndim}
-        # A setting that forbids it means the user's expressions, not what functions here are made
-        # of.
+        # A setting that forbids it refers to the user's expressions, not to operations inside
+        # library functions.
         if len(ranks) > 1 and not any_ranks:
             same_rank = run
 
@@ -499,7 +504,7 @@ def binary(
                         return same_rank(*promote_shapes(name, x, y))
                 return same_rank(*promote_shapes(name, x, y))
 
-        # A closure for each case: what need not be converted costs nothing.
+        # A closure for each case: an operand that needs no conversion costs nothing.
         if fx is None and fy is None:
             return run
         if fx is None:
@@ -515,7 +520,7 @@ def binary(
                 kx = tx if tx in SCALARS else x._aval
                 ky = ty if ty in SCALARS else y._aval
             except AttributeError:
-                # Neither a scalar nor an Array: NumPy arrays and what has __jax_array__.
+                # Neither a scalar nor an Array: NumPy arrays and objects with __jax_array__.
                 check_arraylike(name, x, y)
                 return function(*map(value, same_widths((x, y))))
             calls = _state.trace_key.promotions
@@ -525,7 +530,7 @@ def binary(
                 try:
                     run = finished(x, y, kx, ky)
                 except TypePromotionError:
-                    # The setting is about a user's own expressions, not those of this library.
+                    # The setting refers to a user's own expressions, not to those of this library.
                     if _state.numpy_dtype_promotion == "standard" or is_users_expression():
                         raise
                     with numpy_dtype_promotion("standard"):

@@ -42,7 +42,7 @@ def quantile(
     *,
     weights=None,
 ) -> Array:
-    """The value below which the fraction q of the elements along `axis` lies; nan if one is nan.
+    """The value below which a fraction q of the elements along `axis` falls; nan if one is nan.
 
     Shape contract: q of shape () or (n,); the result has the axes of q, then those of a without
     `axis` (or with them as 1). method: "linear" between neighbours, "lower", "higher", "midpoint",
@@ -91,7 +91,7 @@ def percentile(
     weights=None,
     out_sharding=None,
 ) -> Array:
-    """As `quantile`, q in percent; out_sharding: where the result lies.
+    """As `quantile`, with q in percent; out_sharding: the sharding of the result.
 
     Shape contract: as `quantile`.
 
@@ -236,9 +236,9 @@ def _quantile(x: Array, q: Array, method: str, loads: Array | None, skip: bool) 
     nan = dtype.type(np.nan)
     undefined = isnan(x)
     if skip:
-        # nan sorts last: what counts stands in front.
+        # nan sorts last, so the elements that count are in front.
         count = sum(as_type(lax.bitwise_not(undefined), dtype), -1)
-        # Where nothing counts the result is nan whatever the elements: it has no derivative.
+        # If no element counts, the result is nan whatever the elements: its derivative is zero.
         nothing = lax.expand_dims(lax.eq(count, dtype.type(0)), (count.ndim,))
         x = select(nothing, nan, x)
     else:
@@ -248,7 +248,7 @@ def _quantile(x: Array, q: Array, method: str, loads: Array | None, skip: bool) 
         (x,) = lax.sort((x,), dimension=x.ndim - 1)
         position = _position(q, count, method)
     else:
-        # What is left out weighs nothing.
+        # Skipped elements have weight zero.
         counted = select(undefined, dtype.type(0), loads) if skip else loads
         x, ordered = lax.sort((x, counted), dimension=x.ndim - 1, num_keys=1)
         position = _weighted_position(q, ordered)
@@ -261,7 +261,7 @@ def _quantile(x: Array, q: Array, method: str, loads: Array | None, skip: bool) 
 
 
 def _between(x: Array, position: Array, method: str) -> Array:
-    """What a method makes of the sorted elements on either side of a position."""
+    """Combine the sorted elements on either side of a position by a method."""
     dtype = x.dtype
     low, high = lax.floor(position), lax.ceil(position)
     below, above = _pick(x, low), _pick(x, high)
@@ -282,15 +282,15 @@ def _between(x: Array, position: Array, method: str) -> Array:
 
 
 def _position(q: Array, count: Array, method: str) -> Array:
-    """Where the quantiles stand among the sorted elements: shape q.shape + count.shape."""
+    """The positions of the quantiles among the sorted elements: shape q.shape + count.shape."""
     one, zero = count.dtype.type(1), count.dtype.type(0)
     shape = q.shape + count.shape
     q = lax.broadcast_in_dim(q, shape, tuple(range(q.ndim)))
     count = broadcast_to(count, shape)
-    # With no elements at all, position 0, which holds nan.
+    # Without elements, position 0, which holds nan.
     last = lax.max(lax.sub(count, one), zero)
     if method == "inverted_cdf":
-        # The first element up to which at least the fraction q of all lies.
+        # The first element such that at least the fraction q of all are not after it.
         position = lax.sub(lax.ceil(lax.mul(q, count)), one)
     else:
         position = lax.mul(q, last)
@@ -309,7 +309,7 @@ def _weighted_position(q: Array, loads: Array) -> Array:
         broadcast_to(total, (*shape[:-1], 1)),
     )
     before = lax.lt(broadcast_to(running, shape), broadcast_to(goal, shape))
-    # As many elements as do not reach it stand before it.
+    # Its position is the number of elements that do not reach it.
     position = sum(as_type(before, q.dtype), -1)
     return lax.min(position, q.dtype.type(loads.shape[-1] - 1))
 

@@ -1,7 +1,8 @@
 """Reductions along axes: sums, products, extremes and where they are, truth, counts.
 
-Floor 6. In: an array-like, axes, and what NumPy's reductions take besides. Out: an Array without
-those axes (of length 1 when `keepdims`). Half-precision sums run in float32; no result is weak.
+Floor 6. In: an array-like, axes, and the other arguments of NumPy's reductions. Out: an Array
+without those axes (of length 1 with `keepdims`). Half-precision sums run in float32; no result is
+weak.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ kind_of = dtypes.kind_of
 
 
 class Reduction(NamedTuple):
-    """What tells one reduction from another."""
+    """The properties in which reductions differ."""
 
     name: str  # no two have the same: finished calls are kept by it
     run: Callable[..., Array]  # lax's reduction of (array, axes)
-    identity: Callable[[Any], Any]  # of a dtype: what a masked-out element counts as
+    identity: Callable[[Any], Any]  # given a dtype: the value of a masked-out element
     join: Callable[[Any, Any], Array]  # the initial value with the result
     # Whether results outgrow their elements: integers widen, halves go through float32.
     accumulates: bool = False
@@ -80,7 +81,7 @@ def fold_axes(
     promote_integers: bool = True,
 ) -> Array:
     if out is None and dtype is None and initial is None and where is None:
-        # The usual call: what there is to do depends on the aval and the axes alone.
+        # The usual call: the steps depend only on the aval and the axes.
         try:
             key = (fold.name, a._aval, axis, keepdims, promote_integers)
             run = _state.trace_key.promotions.get(key)
@@ -96,7 +97,7 @@ def fold_axes(
     x = asarray(a)
     wanted = None if dtype is None else dtypes.requested_dtype(dtype, fold.name)
     through, result = _types(fold, x.dtype, wanted, promote_integers)
-    # sum(dtype=bool) asks whether any is true, prod whether all are.
+    # sum(dtype=bool) means any, prod means all.
     if fold.accumulates and kind_of(result) == "b":
         fold = (ANY if fold is SUM else ALL)._replace(name=fold.name)
     x = _as_elements(fold, x, through)
@@ -109,7 +110,7 @@ def fold_axes(
                 "mask one has to specify 'initial'"
             )
         x = select(where, x, fold.identity(through))
-    # Names are axes of a vmap around, numbers those of the array.
+    # Names are axes of an enclosing vmap, numbers those of the array.
     names, axes = split_axes(axis, x.ndim)
     if initial is None:
         _check_elements(fold, x.shape, axes)
@@ -130,7 +131,7 @@ def _finished(fold: Reduction, aval: Any, axis: Any, keepdims: bool, promote_int
     through, result = _types(fold, aval.dtype, None, promote_integers)
     names, axes = split_axes(axis, aval.ndim)
     _check_elements(fold, aval.shape, axes)
-    # Nothing to convert before or after: the reduction alone.
+    # No conversion before or after: only the reduction.
     if aval.dtype == through == result and not aval.weak_type and not keepdims and not names:
         return lambda x: fold.run(x, axes)
 
@@ -147,7 +148,7 @@ def _types(fold: Reduction, dtype: Any, wanted: Any, promote_integers: bool) -> 
         return dtypes.bool_, dtypes.bool_
     if isinstance(dtype, dtypes.ExtendedDType):
         raise TypeError(f"Cannot interpret '{dtype}' as a data type: {fold.name} reduces numbers")
-    # dtype= is what is computed in, as in NumPy.
+    # dtype= is the dtype of the computation, as in NumPy.
     if wanted is not None:
         return wanted, wanted
     if not fold.accumulates:
@@ -185,7 +186,7 @@ def _over(fold: Reduction, x: Array, names: tuple[str, ...], axes: tuple[int, ..
         x = fold.run(x, axes)
     if names and fold.across is not None:
         return fold.across(x, names)
-    # No collective of its own: gather all elements, and fold them.
+    # Without a collective for it: gather all elements, and fold them.
     for name in names:
         x = fold.run(lax.all_gather(x, name), (0,))
     return x

@@ -88,7 +88,7 @@ complex64, complex128 = _TYPES["complex64"], _TYPES["complex128"]
 single, double, csingle, cdouble = float32, float64, complex64, complex128
 int_, uint, float_, complex_ = int64, uint64, float64, complex128
 
-# NumPy's abstract types: what issubdtype asks about.
+# NumPy's abstract types, for issubdtype.
 generic, number, inexact = np.generic, np.number, np.inexact
 integer, signedinteger, unsignedinteger = np.integer, np.signedinteger, np.unsignedinteger
 floating, complexfloating = np.floating, np.complexfloating
@@ -155,8 +155,8 @@ class finfo(dtypes.finfo):
 
 
 class _Single(np.float32):
-    """A limit of float32: NumPy's scalar, as JAX gives it, of which `isinstance(x, float)` holds,
-    as the array API wants it. A Python float would promote in another way.
+    """A limit of float32: NumPy's scalar, as in JAX, that is also an instance of float, as the
+    array API requires. A Python float would promote differently.
     """
 
     __slots__ = ()

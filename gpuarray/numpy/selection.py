@@ -1,8 +1,9 @@
 """Choosing elements by conditions: where, select, choose, nonzero, compress, extract, place,
 piecewise.
 
-Floor 6. In: conditions and alternatives. Out: arrays of one dtype. What depends on how many
-elements a condition selects is free outside transformations, and takes a `size` inside them.
+Floor 6. In: conditions and alternatives. Out: arrays of one dtype. Functions whose result depends
+on how many elements a condition selects are unrestricted outside transformations, and take a `size`
+inside them.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def choose(a, choices: Sequence, out=None, mode: str = "raise") -> Array:
     Parameters
     ----------
     mode :
-        What a number out of range does: "raise", "wrap" or "clip".
+        How a number out of range is treated: "raise", "wrap" or "clip".
 
     Examples
     --------
@@ -178,7 +179,7 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
     Parameters
     ----------
     size :
-        How many to return, needed while tracing; `fill_value` (one, or one an axis) stands in for
+        How many to return, needed while tracing; `fill_value` (one, or one for each axis) replaces
         missing ones.
 
     Examples
@@ -203,9 +204,9 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
         )
     if size is not None or fill_value is not None:
         fills = tuple([_position(f) for f in fills])
-    # Known values: NumPy finds them. Traced ones need a size, and a scan; so do those that are cut
-    # along Explicit axes, as it is an error there to need them whole, or over several processes,
-    # none of which has the value.
+    # Known values: NumPy finds them. Traced ones need a size, and a scan; so do those sharded along
+    # Explicit axes, which may not be gathered implicitly, and those over several processes, none of
+    # which has the whole value.
     unknown = size is not None and (
         cuts_of(aval_of(a).layout) is not None
         or any(isinstance(f, Tracer) for f in fills)
@@ -227,7 +228,7 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
 
 
 def _position(fill: Any) -> Any:
-    """What fills up positions, in the dtype that it has beside them: nan makes them floats."""
+    """The fill value of positions, in the promoted dtype: nan makes them floats."""
     if np.shape(fill) if not isinstance(fill, Array) else fill.shape:
         raise ValueError(f"nonzero: fill_value must be a scalar, or a tuple of them, got {fill!r}")
     check_arraylike("nonzero", fill)
@@ -239,7 +240,7 @@ def _resized(k: np.ndarray, size: int, fill: Array) -> np.ndarray:
     size = util.index(size)
     out = np.full(size, np.asarray(fill))
     out[: len(k)] = k[:size]
-    # Cut off or filled up, to the size that was asked for.
+    # Truncated or filled up to the requested size.
     return out
 
 
@@ -393,7 +394,7 @@ def _with_more(f: Callable, args: tuple, kw: dict[str, Any], element: Array) -> 
 
 @composite(static=("calls",), inline=True, name="piecewise")
 def _pieces(x: Array, *operands: Array, calls: tuple[Callable | None, ...]) -> Array:
-    """What `piecewise` gives: conditions, and then the numbers that stand where a call is None."""
+    """The body of `piecewise`: conditions, and then the numbers used where a call is None."""
     conditions, numbers = operands[: len(calls) - 1], iter(operands[len(calls) - 1 :])
 
     def one(f, element):

@@ -26,7 +26,7 @@ from gpuarray.util import canonical_axis
 
 
 class _UniqueAllResult(NamedTuple):
-    """What `unique_all` returns."""
+    """The result of `unique_all`."""
 
     values: Array
     indices: Array
@@ -35,14 +35,14 @@ class _UniqueAllResult(NamedTuple):
 
 
 class _UniqueCountsResult(NamedTuple):
-    """What `unique_counts` returns."""
+    """The result of `unique_counts`."""
 
     values: Array
     counts: Array
 
 
 class _UniqueInverseResult(NamedTuple):
-    """What `unique_inverse` returns."""
+    """The result of `unique_inverse`."""
 
     values: Array
     inverse_indices: Array
@@ -68,7 +68,7 @@ def _one_nan(x: Array) -> Array:
     """The elements with one nan for all complex numbers that have a nan in a part of them."""
     if dtypes.kind_of(x.dtype) != "c":
         return x
-    # Complex nan come in many forms that sort apart; one of them stands for all.
+    # Complex nan have many representations that sort differently; replace them all by one.
     return choose_by(lax.ne(x, x), lax.full((), np.nan, x.dtype), x)
 
 
@@ -103,7 +103,7 @@ def _places(keep: Array, size: int | None, name: str) -> Array:
         need_concrete(
             keep, f"jnp.{name}: while tracing, the number of elements must be given as `size`"
         )
-    # Places beyond the last element mark what is missing.
+    # Positions past the last element mark missing ones.
     return nonzero(keep, size=size, fill_value=keep.shape[0])[0]
 
 
@@ -149,8 +149,8 @@ def unique(
     Parameters
     ----------
     return_index, return_inverse, return_counts :
-        Whether to return also where each value first occurs, which of them each element is, and how
-        often each occurs.
+        Whether to return also where each value first occurs, which of them each element is, and the
+        number of occurrences of each.
     size :
         How many to return, needed while tracing (`fill_value`, by default the first, fills up).
 
@@ -162,7 +162,7 @@ def unique(
     (Array([1, 3], dtype=int32), Array([1, 2], dtype=int32))
     """
     ar = array("unique", ar)
-    # Elements are what the set holds: numbers, or with an axis the slices along it.
+    # Elements of the set are numbers, or with an axis the slices along it.
     if axis is None:
         rows, n = ravel(ar), ar.size
     else:
@@ -190,7 +190,7 @@ def unique(
         inverse = lax.full((n,), 0, kind).at[found.order].set(group)
         out.append(reshape(inverse, ar.shape) if axis is None else inverse)
     if return_counts:
-        # One place more than asked for: where a group ends that is cut off from the next one.
+        # One position more than requested: the end of a group that is cut off from the next one.
         after = places if size is None else _places(found.first, size + 1, "unique")
         out.append(_counts(after, n, places.shape[0]))
     return tuple(out) if len(out) > 1 else out[0]
@@ -229,7 +229,7 @@ def unique_all(x, /, *, size: int | None = None, fill_value=None) -> _UniqueAllR
 
 
 def unique_counts(x, /, *, size: int | None = None, fill_value=None) -> _UniqueCountsResult:
-    """The distinct elements and how often each occurs.
+    """The distinct elements and the number of occurrences of each.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.unique_counts(gnp.array([3, 1, 3])).counts
@@ -306,7 +306,9 @@ def _flat_pair(name: str, ar1, ar2) -> tuple[Array, Array]:
 
 
 def _filled_up(name: str, values: Array, places: Array, chosen: Array, fill_value) -> Array:
-    """Elements at places; what is missing is the first of them, or a value that promotes them."""
+    """Elements at positions; missing ones are filled with the first of them, or a value that
+    promotes them.
+    """
     if fill_value is None:
         return _pick(values, places, getitem(chosen, 0) if chosen.shape[0] else None)
     values, fill = promoted(name, values, fill_value)

@@ -375,7 +375,7 @@ def view(a, dtype=None) -> Array:
     if old == new:
         return lax.bitcast_convert_type(a, target)
     if new < old:
-        # The parts of each element lie along a new last axis, which is merged with the old one.
+        # The parts of each element form a new last axis, which is merged with the old one.
         return _merge_last(lax.bitcast_convert_type(a, target))
     if a.shape[-1] % (new // old):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Smooth functions that are put together of others: logaddexp, hypot, sinc, i0, and heaviside.
+"""Smooth functions built from others: logaddexp, hypot, sinc, i0, and heaviside.
 
 Floor 6. In: array-likes. Out: Arrays, element by element. Their derivatives stay finite where a
 step of the plain formula does not.
@@ -38,7 +38,9 @@ inexact = dtypes.to_inexact_dtype
 
 
 def _logaddexp(x, y, exponential, scale):
-    """max(x, y) + log(1 + exp(-|x - y|)): no overflow, and right for infinities of one sign."""
+    """max(x, y) + log(1 + exp(-|x - y|)): without overflow, and correct for infinities of one
+    sign.
+    """
     difference = lax.sub(x, y)
     grown = lax.log1p(exponential(lax.neg(lax.abs(difference))))
     if scale is not None:

@@ -36,7 +36,7 @@ def sort(
     >>> gnp.sort(gnp.array([3, 1, 2]), descending=True)
     Array([3, 2, 1], dtype=int32)
     """
-    # NumPy's `kind` and `order` choose algorithms and fields: neither exists here.
+    # NumPy's `kind` and `order` choose algorithms and fields, which do not exist here.
     a = array("sort", a)
     _refuse_numpy_options("sort", kind, order)
     if axis is None:
@@ -127,8 +127,8 @@ def sort_complex(a) -> Array:
 
 
 def partition(a, kth: int, axis: int = -1) -> Array:
-    """`a` rearranged so that element `kth` stands where it would after sorting, smaller ones before
-    it.
+    """`a` rearranged so that element `kth` has its position in sorted order, with smaller ones
+    before it.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.partition(gnp.array([5, 1, 4, 2]), 1)[:2]
@@ -203,8 +203,7 @@ def searchsorted(a, v, side: str = "left", sorter=None, *, method: str = "scan")
 
 
 def digitize(x, bins, right: bool = False, *, method: str | None = None) -> Array:
-    """The number of the bin each element lies in: i where bins[i-1] <= x < bins[i] (with `right`: <
-    and <=).
+    """The number of each element's bin: i where bins[i-1] <= x < bins[i] (with `right`: < and <=).
 
     Bins ascend or descend.
 

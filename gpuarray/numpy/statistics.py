@@ -1,7 +1,7 @@
 """Means and variances along axes, weighted means, running sums and products.
 
-Floor 6. In: an array-like and axes. Out: an Array without those axes (of the same shape for what
-runs along one). Integers have float means; half precision is summed in float32.
+Floor 6. In: an array-like and axes. Out: an Array without those axes (of the same shape for running
+sums and products). Integers have float means; half precision is summed in float32.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _mean(a, where, *, axis, dtype, keepdims):
         result = dtypes.to_inexact_dtype(a.dtype)
         through = compute_dtype(result)
     else:
-        # What is asked for comes first: the elements become integers, whose sums wrap.
+        # An explicit dtype comes first: the elements become integers, whose sums wrap.
         result = through = dtype
     total = sum(as_type(a, through), axis, through, keepdims=keepdims, where=where)
     most = _count(a.shape, axis)
@@ -326,7 +326,7 @@ def _cumulate(name: str, run: Callable[..., Array], a, axis, dtype, widen=False)
     else:
         wanted = widened(a.dtype) if widen else a.dtype
     x, axis = as_type(a, wanted), canonical_axis(0 if axis is None else axis, a.ndim)
-    if kind_of(wanted) == "b":  # asked for: whether there was a True, or has been none but True
+    if kind_of(wanted) == "b":  # requested: whether any element, or all elements so far, are True
         return as_type(run(as_type(x, dtypes.default_int()), axis), wanted)
     return run(x, axis)
 

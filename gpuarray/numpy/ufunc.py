@@ -1,7 +1,7 @@
 """`ufunc` objects: functions that also reduce, accumulate, update some elements, combine all pairs.
 
-Floor 6. In: a function of one or two arguments, and the fast ways it has to do all that. Out: the
-class, and `frompyfunc`; ufuncs.py has those that the public namespace shows.
+Floor 6. In: a function of one or two arguments, and its optimised reductions. Out: the class, and
+`frompyfunc`; ufuncs.py has the instances in the public namespace.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ufunc:
     nout: int
     nargs: int
     identity: Any
-    #: The plain function, for those who call it often.
+    #: The plain function, for frequent calls.
     function: Callable[..., Any]
     _func: Callable[..., Any]
     _reduce: Callable[..., Any] | None
@@ -161,7 +161,7 @@ class ufunc:
         self._binary("reduce")
         _no_out(name, out)
         (a,) = arrays(name, a)
-        # Nothing may be left to fold, and there is no value for that.
+        # There may be no elements to fold, and no value for that case.
         if where is not None and self.identity is None and initial is None:
             raise ValueError(
                 f"reduction operation {self.__name__!r} does not have an identity, so to use a "
@@ -169,7 +169,7 @@ class ufunc:
             )
         if not isinstance(axis, tuple) and axis is not None:
             axis = canonical_axis(axis, a.ndim)
-        # The known folds have reductions of their own.
+        # Known folds use dedicated reductions.
         if self._reduce is not None:
             return self._reduce(
                 a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where
@@ -236,7 +236,7 @@ class ufunc:
             return self._accumulate(a, axis=at, dtype=dtype)
         a = self._elements(name, a, dtype)
         result = self._result(a, dtype)
-        # Nothing to accumulate.
+        # No elements to accumulate.
         if not a.shape[at]:
             return as_type(a, result)
         xs = moveaxis(a, at, 0)
@@ -272,7 +272,7 @@ class ufunc:
         others = [] if b is None else [_flat(broadcast_to(asarray(b), places.shape))]
         flat = as_type(_flat(a), self._outcome(a, *others))
         places = _flat(places)
-        # All at once where no element is named twice; one after the other otherwise.
+        # All together if no position occurs twice; one after the other otherwise.
         if _all_different(places):
             new = self.function(indexing.getitem(flat, places), *others)
             flat = updates.at(flat)[places].set(as_type(new, flat.dtype))
@@ -283,8 +283,7 @@ class ufunc:
     def reduceat(self, a, indices, axis: int = 0, dtype=None, out: None = None) -> Array:
         """Fold the slices a[indices[i] : indices[i + 1]]; the last one goes to the end.
 
-        Shape contract: the axis gets the length of indices. Where a slice would be empty, its first
-        element stands.
+        Shape contract: the axis gets the length of indices. An empty slice gives its first element.
 
         >>> import gpuarray.numpy as gnp
         >>> gnp.add.reduceat(gnp.arange(8), gnp.array([0, 4, 6]))
@@ -362,7 +361,7 @@ def _no_out(name: str, out: None) -> None:
 
 
 def typed_as(name: str, a: Array, dtype: Any) -> Array:
-    """An array in the dtype that a call asks for; as it is where it asks for none."""
+    """An array in the requested dtype; unchanged if none is requested."""
     return a if dtype is None else as_type(a, dtypes.check_user_dtype(dtype, name))
 
 
@@ -371,7 +370,7 @@ def _flat(x: Array) -> Array:
 
 
 def _all_different(places: Array) -> bool:
-    """Whether it is known that no place is named twice."""
+    """Whether all positions are known to be distinct."""
     # Not known: they might be the same.
     if isinstance(places, Tracer):
         return places.size < 2

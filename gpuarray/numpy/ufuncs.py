@@ -102,7 +102,7 @@ def _logical(
 def _running(run: Callable[..., Array]) -> Callable[..., Array]:
     def accumulate(a, *, axis, dtype):
         a = typed_as("accumulate", as_type(a, a.dtype), dtype)
-        # Booleans have no running extreme of their own.
+        # There is no running extreme primitive for booleans.
         if a.dtype == np.bool_:
             return as_type(run(as_type(a, dtypes.int32), axis), dtypes.bool_)
         return run(a, axis)
@@ -136,7 +136,7 @@ def _updating(method: str) -> Callable[..., Array]:
 
 
 def _logsumexp(a, *, axis, dtype, keepdims, initial, where):
-    """The fold of logaddexp: log(sum(exp(x))), scaled by the largest so that nothing overflows."""
+    """The fold of logaddexp: log(sum(exp(x))), scaled by the maximum to avoid overflow."""
     a = typed_as("logaddexp", a, dtype)
     a = as_type(a, _inexact(a.dtype))
     start = -np.inf if initial is None else initial

@@ -1,8 +1,8 @@
 """Updating parts of arrays: `x.at[...].set(...)` and its siblings.
 
-Floor 6. In: an array, an index and values. Out: a new array: an update of a slice where the index
-is made of ints and slices, a scatter where it holds arrays. What is out of bounds is skipped,
-unless `mode` says otherwise.
+Floor 6. In: an array, an index and values. Out: a new array: an update of a slice for an index of
+ints and slices, a scatter for one with arrays. Positions out of bounds are skipped, unless `mode`
+says otherwise.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def at(x: Array) -> IndexUpdateHelper:
 
 
 class IndexUpdateHelper:
-    """What `x.at` is: indexing it gives the update methods.
+    """The type of `x.at`: indexing it gives the update methods.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.zeros(4).at[1:3].set(7.)
@@ -67,10 +67,10 @@ class IndexUpdateHelper:
 
 
 class IndexUpdateRef:
-    """What `x.at[index]` is. Every method returns a new array and leaves `x` alone.
+    """The type of `x.at[index]`. Every method returns a new array and leaves `x` unchanged.
 
-    mode: what happens out of bounds: None, "drop" or "fill" skip the update (reads give
-    `fill_value`), "clip" moves it to the edge, "promise_in_bounds" says it does not occur.
+    mode: how positions out of bounds are treated: None, "drop" or "fill" skip the update (reads
+    give `fill_value`), "clip" clamps them, "promise_in_bounds" asserts that there are none.
     indices_are_sorted, unique_indices: promises that may make it faster. wrap_negative_indices:
     whether -1 is the last position.
     """
@@ -94,7 +94,7 @@ class IndexUpdateRef:
         out_sharding=None,
         wrap_negative_indices: bool = True,
     ) -> Array:
-        """`x[index]`, with a choice of what happens out of bounds.
+        """`x[index]`, with a `mode` for positions out of bounds.
 
         >>> import gpuarray.numpy as gnp
         >>> gnp.arange(3.).at[gnp.array([1, 5])].get(mode="fill", fill_value=-1.)
@@ -303,7 +303,7 @@ def _update(
         if aligned is not None:
             return masked(x, in_memory(mask, aval.memory_space), kind, aligned)
     t = indexer.target(aval.shape, index, wrap_negative_indices)
-    # Numbers that count from the end are out of order once they are wrapped.
+    # Negative positions are out of order once they are wrapped.
     in_order = indices_are_sorted and not wrap_negative_indices
     return _scatter(x, t, _SCATTER[kind], values, mode, in_order, unique_indices, kind)
 
@@ -392,11 +392,11 @@ def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, ki
             values = lax.squeeze(values, t.new)
         if t.reversed:
             values = lax.rev(values, t.reversed)
-    # Nothing is updated; the shapes have been checked above.
+    # No element is updated; the shapes have been checked above.
     if 0 in t.shape:
         return origin
     if indices is None and values is not None:
-        # All of the array: no positions are needed. It lies as it did, whatever the values.
+        # The whole array: no positions are needed. Its sharding is kept, whatever the values'.
         out = as_typed(asarray(POINTWISE[kind](x, values)), x.aval)
         return as_type(out, origin.dtype, origin.weak_type)
     dims = ScatterDimensionNumbers(

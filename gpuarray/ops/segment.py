@@ -105,7 +105,7 @@ def _segments(
     scatter, reduce = _FOLDS[name]
     assert reduce.fold is not None
     data, ids = _operand(name, data, 0), _operand(name, segment_ids, 1)
-    # What happens to numbers that name no segment.
+    # How numbers without a segment are treated.
     where = GatherScatterMode.from_any(mode)
     if dtypes.kind_of(aval_of(ids).dtype) not in "iu":
         raise TypeError(

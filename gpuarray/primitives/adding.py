@@ -22,7 +22,7 @@ class Adder:
     Parameters
     ----------
     append : (Eqn)
-        What is done with a new equation.
+        A function called with each new equation.
     site :
         The place of the user's program that new equations belong to.
     """
@@ -62,7 +62,7 @@ class Adder:
         return found
 
     def between(self, at: Atom, low: int | None, high: int | None) -> Atom:
-        """Whether a position is between two, both included, of which one may be None."""
+        """Whether a position is between two inclusive bounds, one of which may be None."""
         if low == high and low is not None:
             return self.eq(at, self.number(low, at))
         tests = [] if low is None else [self.ge(at, self.number(low, at))]

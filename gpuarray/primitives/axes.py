@@ -1,6 +1,6 @@
-"""Moving, adding and stretching axes: what batch rules do with the extra axis.
+"""Moving, adding and broadcasting axes, as batch rules do with the batch axis.
 
-Floor 2. In: values. Out: the same elements with axes in other places, or those of a part of an
+Floor 2. In: values. Out: the same elements with axes in other positions, or those of a part of an
 axis.
 """
 

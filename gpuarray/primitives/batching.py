@@ -1,4 +1,4 @@
-"""Batch rules: what an operation does with one more axis, by its own rule or by its kind.
+"""Batch rules: how an operation handles one more axis, by its own rule or by its kind.
 
 Floor 2. In: an operation, values, and the position of each one's batch axis. Out: its results, with
 theirs.
@@ -16,7 +16,7 @@ from gpuarray.primitives.axes import add_axis, move_axis, set_rank
 
 
 class BatchAxis(NamedTuple):
-    """The axis that is being mapped: its length and its name (None for an anonymous one).
+    """The mapped axis: its length and its name (None for an anonymous one).
 
     A `shard_map` inside cuts it along the mesh axes `spread`.
     """
@@ -51,7 +51,7 @@ def batch_pointwise(
 ) -> tuple[Any, Any]:
     """Bind the same operation with the batch axis in front.
 
-    Operands without it get an axis of length 1; scalars broadcast as they are.
+    Operands without it get an axis of length 1; scalars broadcast anyway.
     """
     # The rank of one element, which operands with fewer axes (scalars) broadcast to.
     rank = max(aval_of(v).ndim - (d is not None) for v, d in zip(values, dims, strict=True))

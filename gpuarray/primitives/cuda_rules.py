@@ -158,7 +158,7 @@ def select(avals) -> str:
     if dtypes.kind_of(avals[0].dtype) == "b" and last == 2:
         of_complex = dtypes.kind_of(avals[1].dtype) == "c"
         return "ga_cchoose({0}, {2}, {1})" if of_complex else "{0} ? {2} : {1}"
-    # Tests from below: `which < 1` catches what is negative, the last case what is too large.
+    # Tests in ascending order: `which < 1` includes negative indices, the last case too large ones.
     return "".join(f"{{0}} < {k} ? {{{k}}} : " for k in range(1, last)) + f"{{{last}}}"
 
 

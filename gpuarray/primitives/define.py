@@ -1,7 +1,7 @@
 """Factories that fix the shape, dtype and batching rules of each kind of primitive.
 
-An operation then states only what is its own. Floor 2. In: a name and the rules that differ. Out: a
-registered Primitive.
+An operation then only gives the rules in which it differs. Floor 2. In: a name and those rules.
+Out: a registered Primitive.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from gpuarray.core.primitive import NOT_LINEAR, UNWRITTEN, Kind, Primitive, regi
 from gpuarray.primitives.elements import FOLDED
 from gpuarray.primitives.reduce.host import fold_pick
 
-# What an op accepts, as sets of abstract dtypes: `FLOATING | COMPLEX`. Messages name them in this
-# order.
+# Dtypes that an op accepts, as sets of abstract dtypes: `FLOATING | COMPLEX`. Messages list them in
+# this order.
 INTEGER = frozenset({"integer"})
 SIGNED = frozenset({"signedinteger"})
 FLOATING = frozenset({"floating"})
@@ -35,7 +35,7 @@ class _ByName:
     """Attribute access to the `bind` of every primitive: `do.mul(x, y)`, `do.and_(x, y)`.
 
     Names are looked up when a rule runs, not when its module loads, because rules refer to each
-    other in circles: the transpose of a broadcast is a sum, that of a sum a broadcast.
+    other in cycles: the transpose of a broadcast is a sum, that of a sum a broadcast.
     """
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -84,7 +84,7 @@ def check_dtype(op: str, dtype, accepted: frozenset[str], position: int | None =
 def broadcast_shape(op: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """Return the common shape of operands of one rank; scalars broadcast to any shape.
 
-    Unlike NumPy, ranks must agree (but for scalars), and axes of length 1 stretch.
+    Unlike NumPy, ranks must agree (except for scalars), and axes of length 1 are broadcast.
     """
     first = shapes[0]
     # Equal shapes are the usual case, and this runs at every recorded operation.
@@ -151,7 +151,7 @@ def elementwise(
     same :
         Whether the dtypes of all operands must be equal.
     check :
-        Function of (*avals, **params) that raises for what the dtypes do not rule out.
+        Function of (*avals, **params) that raises for invalid operands that the dtypes allow.
     defaults :
         Parameters that a printed graph leaves out while they have these values.
     **rules :
@@ -240,7 +240,7 @@ def view(name: str, *, aval, numpy, **rules) -> Primitive:
 
 
 def library(name: str, *, aval, numpy, **rules) -> Primitive:
-    """Define a step of its own, for a routine that a library does better than a fused kernel."""
+    """Define a separate step for a library routine that is better than a fused kernel."""
     return Primitive(name, Kind.LIBRARY, aval=aval, numpy=numpy, **rules)
 
 

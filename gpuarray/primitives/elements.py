@@ -43,7 +43,7 @@ def called(
 def chosen_along(
     position: Index, ends: Sequence[int], aval: ShapedArray, pick: Callable[[int, Index], Access]
 ) -> Access:
-    """Return an element of pieces that lie side by side and end at `ends`.
+    """Return an element of concatenated pieces that end at `ends`.
 
     The piece is found by bisection; `pick(piece, position)` gives its element.
     """
@@ -122,7 +122,7 @@ FOLDED = ElementRule(
 
 def is_scalar_graph(graph: Graph) -> bool:
     """Whether a Graph can be written inline, for scalars in registers."""
-    # Pointwise equations with text only, and calls of such Graphs.
+    # Only pointwise equations with text, and calls of such Graphs.
     for eqn in graph.eqns:
         inner = called_graph(eqn)
         if inner is not None:

@@ -1,7 +1,7 @@
 """Factors of every primitive: by its own rule, or by its kind.
 
-Floor 2. In: a primitive, avals and parameters. Out: its `Factors` (core/factors.py). Nothing
-imports this module but what evaluates Graphs on pieces.
+Floor 2. In: a primitive, avals and parameters. Out: its `Factors` (core/factors.py). Only modules
+that evaluate Graphs on pieces import this one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _COMBINED = {
 
 
 def rule_of(prim: Primitive) -> Callable[..., Factors] | Sentinel:
-    """Return the rule of a primitive: its own or that of its kind; a Sentinel says why not."""
+    """Return the rule of a primitive: its own or that of its kind; a Sentinel gives the reason for
+    none.
+    """
     if prim.factors is not None:
         return prim.factors
     if prim.kind is Kind.POINTWISE:
@@ -57,11 +59,11 @@ def runs_once(prim: Primitive) -> bool:
 def factors_of(
     prim: Primitive, avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray], params: dict
 ) -> Factors:
-    """Return what the axes of an equation have in common.
+    """Return the factors of an equation.
 
     Primitives that need every operand whole have no factors. Those that hold Graphs, and
-    collectives, raise TypeError: it is the equations inside that have factors, and collectives are
-    on pieces already.
+    collectives, raise TypeError: the equations inside have factors, and collectives are on pieces
+    already.
     """
     rule = rule_of(prim)
     if not isinstance(rule, Sentinel):
@@ -75,7 +77,7 @@ def _reduction(prim: Primitive, avals, out_avals, params) -> Factors:
     """Kept axes, and the folded ones where partial results can be combined."""
     axes = params["axes"]
     (operand,) = avals
-    # None: results of pieces do not suffice, as those of argmax.
+    # None: partial results are not sufficient, as for argmax.
     how = _COMBINED.get(prim.fold.result_ufunc) if prim.fold is not None else None
     names = [None if d in axes and how is None else d for d in range(operand.ndim)]
     kept = [d for d in range(operand.ndim) if d not in axes]

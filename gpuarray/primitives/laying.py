@@ -1,13 +1,13 @@
-"""How results lie over a mesh whose axes are Explicit: by the factors of their operation.
+"""Shardings of results over a mesh with Explicit axes, from the factors of their operation.
 
-Floor 2. In: a primitive, and operands of which some are cut. Out: Layouts of its results; a
-ShardingTypeError where they do not follow, or where an operand would have to be moved first.
+Floor 2. In: a primitive, and operands some of which are sharded. Out: Layouts of its results; a
+ShardingTypeError if they do not follow, or if an operand would have to be resharded first.
 
-A factor (core/factors.py) that an operand's axis has is cut as that axis is, and so are the axes of
-the results that have it. It is an error that two operands cut a factor differently, that one axis
-of the mesh would cut two axes of a result, that the pieces of an axis are no pieces of the result
-(most reshapes), and that an axis is cut which the operation needs whole. In programs that are
-derived from a user's, what does not follow is whole (`layout.unclear_is_whole`).
+A factor (core/factors.py) is cut as the operands' axes that have it are, and so are the axes of the
+results that have it. Errors are: two operands that cut a factor differently, one mesh axis that
+would cut two axes of a result, pieces of an axis that are not pieces of the result (most reshapes),
+and a sharded axis that the operation needs whole. In programs that are derived from a user's,
+ambiguous results are whole (`layout.unclear_is_whole`).
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _SAME_AXES = frozenset(
     """.split()
 )
 
-#: Operations that may not be given what they sum over in pieces, in either operand.
+#: Operations whose summed axes must not be sharded, in either operand.
 _SUMS_OF_WHOLE = frozenset({"conv_general_dilated"})
 
-#: Operations that lay a value, which may be of another mesh than that in context.
+#: Operations that reshard a value, possibly over another mesh than that in context.
 _LAYS = frozenset({"reshard", "sharding_constraint"})
 
-#: What an operation that needs an axis whole says of it, in JAX's words.
+#: The message of an operation that needs an axis whole, in JAX's words.
 _WHOLE = {
     "sort": "Arguments to sort must be unsharded over the sorting dimension",
     "unstack": "unstack operand cannot be sharded on the unstacking axis",
@@ -52,20 +52,20 @@ _WHOLE = {
     "Input should be unsharded over the axis being reduced",
 )
 
-#: What JAX calls an operation whose result would have uneven pieces.
+#: JAX's word for an operation whose result would have uneven pieces.
 _ON_SHARDED = {"slice": "slicing", "pad": "padding"} | dict.fromkeys(
     ("reduce_window_sum", "reduce_window_max", "reduce_window_min"), "reduce_window"
 )
 
-#: Folds by a function of the user's: the axes that are cut go. So does an axis of one element,
-#: which only axes of one device can cut.
+#: Folds by a user's function: sharded axes are removed. So is an axis of one element, which only
+#: mesh axes of one device can shard.
 _FOLDS = frozenset({"reduce", "squeeze"})
 
 
 def of_results(
     prim: Primitive, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], params: dict
 ) -> list[Layout | None]:
-    """Return the layouts of an operation's results, of which some operand is cut."""
+    """Return the layouts of an operation's results, given that some operand is sharded."""
     mesh = _mesh_of(prim, avals)
     varying = frozenset().union(*(names_of(a.layout) for a in avals))
     concerned = sums.of_results(prim, avals, outs, params)
@@ -92,7 +92,7 @@ def _beside(operand: ShapedArray, out: ShapedArray, params: dict, sizes: Any) ->
     if cuts is None:
         return None
     cuts = list(cuts)
-    # Pieces that are stacked are a new axis, and one that is scattered by its elements goes.
+    # Stacked pieces form a new axis, and one scattered by its elements is removed.
     if out.ndim == operand.ndim + 1:
         cuts.insert(params["all_gather_dimension"], ())
     elif out.ndim == operand.ndim - 1 and "scatter_dimension" in params:
@@ -100,7 +100,7 @@ def _beside(operand: ShapedArray, out: ShapedArray, params: dict, sizes: Any) ->
     elif out.ndim != operand.ndim:
         gone = {a for a in params["axes"] if isinstance(a, int)}
         cuts = [names for d, names in enumerate(cuts) if d not in gone]
-    # What became too short to be cut evenly is whole.
+    # An axis that became too short to be cut evenly is whole.
     return tuple(
         () if n % math.prod(sizes[m] for m in names) else names
         for n, names in zip(out.shape, cuts, strict=True)
@@ -126,7 +126,7 @@ def _apart(prim: Primitive, found: Layout | None) -> Layout | None:
 
 
 def _mesh_of(prim: Primitive, avals: Sequence[ShapedArray]) -> Any:
-    """Return the mesh over which operands are cut; None if there is none, and one at most."""
+    """Return the one mesh over which operands are sharded; None if there is none."""
     known = [a.layout.mesh for a in avals if a.layout is not None and a.layout.cuts is not None]
     for other in known[1:]:
         if other.shape_tuple != known[0].shape_tuple:
@@ -157,14 +157,15 @@ def _check_context(prim: Primitive, mesh: Any, avals: Sequence[ShapedArray]) -> 
 
 
 class _Rule:
-    """The cuts of one operation's results, and what is unclear about them."""
+    """The cuts of one operation's results, and the ambiguities about them."""
 
     def __init__(self, prim: Primitive, avals, outs, params: dict, sizes: Any):
         self.prim = prim
         self.avals = avals
         self.outs = outs
         self.sizes = sizes
-        # An operation that one device runs for all is given its operands whole, however they lie.
+        # An operation that one device runs for all is given whole operands, however they are
+        # sharded.
         self.strict = not layouts.resolving.depth and not runs_once(prim)
         self.factors: Factors = factors_of(prim, avals, outs, params)
         self.given = [layouts.cuts_of(a.layout) or ((),) * a.ndim for a in avals]
@@ -183,7 +184,7 @@ class _Rule:
     def of_factors(self) -> Cut:
         """Return how operands cut the factors."""
         factors, cut = self.factors, {}
-        # 1. What operands say of each factor; no two may say different things.
+        # 1. The cut of each factor in each operand, which must agree.
         for a, axes, cuts in zip(self.avals, factors.ins, self.given, strict=True):
             for d, (axis, names) in enumerate(zip(axes, cuts, strict=True)):
                 if not names:
@@ -197,14 +198,14 @@ class _Rule:
                     self.unclear(self.no_pieces(a))
                     continue
                 for f, some in given.items():
-                    # The first operand that cuts a factor says how; a derived program goes by it.
+                    # The first operand that cuts a factor decides; a derived program uses it.
                     if cut.setdefault(f, some) != some:
                         self.unclear(self.differ(f))
         # 2. Factors that go: sums over them.
         self.check_sums(cut)
         kept = {f for axes in factors.outs for axis in axes for f in axis}
         taken = {n for f, names in cut.items() if f in kept for n in names}
-        # What is summed over is gathered first where its axis of the mesh cuts the result.
+        # A summed axis is gathered first if its mesh axis cuts the result.
         cut = {f: names for f, names in cut.items() if f in kept or not taken.intersection(names)}
         # 3. Every axis of a result has to be cut into even pieces by its factors.
         parts = {f: math.prod(self.sizes[n] for n in names) for f, names in cut.items()}
@@ -218,7 +219,7 @@ class _Rule:
 
     def merges(self, axis: tuple[int, ...], cut: Cut) -> bool:
         """Whether a reshape makes one axis of several that are all cut: by the axes of all."""
-        # Cut factors before whole ones: otherwise a piece of the merged axis is no run of it.
+        # Cut factors before whole ones: otherwise a piece of the merged axis is not contiguous.
         cuts = [bool(cut.get(f)) for f in axis]
         return self.prim.name == "reshape" and cuts == sorted(cuts, reverse=True)
 
@@ -227,7 +228,7 @@ class _Rule:
         return self.prim.kind is Kind.REDUCTION or self.prim.name in _SAME_AXES | _FOLDS
 
     def check_sums(self, cut: Cut) -> None:
-        """Refuse products of two operands that are cut alike along what is summed over."""
+        """Refuse products of two operands that are cut alike along the summed axes."""
         owed = [f for f in self.factors.owed if f in cut]
         if len(self.avals) < 2 or self.prim.kind is Kind.REDUCTION:
             return
@@ -280,7 +281,7 @@ class _Rule:
                     cuts[d] = names
 
     def check_once(self, cuts: list, found: list) -> None:
-        """Refuse a result of which one axis of the mesh would cut two axes."""
+        """Refuse a result if one mesh axis would cut two of its axes."""
         names = [n for part in cuts for n in part]
         if len(names) == len(set(names)):
             return
@@ -297,7 +298,7 @@ class _Rule:
                 cuts[d] = ()
             seen.update(part)
 
-    # ---- what is said ----
+    # ---- errors ----
     def unclear(self, why: str) -> None:
         if self.strict:
             raise ShardingTypeError(why)

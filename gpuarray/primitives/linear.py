@@ -1,6 +1,6 @@
 """Building blocks of derivatives: sums of cotangents, zeros, broadcasts and their transposes.
 
-Floor 2. In: values, symbolic zeros, avals. Out: values of the shape that was asked for.
+Floor 2. In: values, symbolic zeros, avals. Out: values of the requested shape.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def instantiate(tangent: Any) -> Any:
     """Return a (co)tangent as a value: a symbolic Zero becomes an array of zeros."""
     if type(tangent) is not Zero:
         return tangent
-    # They lie as what they belong to.
+    # They have the layouts of the values that they belong to.
     return (
         zeros(tangent.aval)
         if cuts_of(tangent.aval.layout) is None
@@ -151,12 +151,13 @@ def cast_like(x: Any, aval: ShapedArray) -> Any:
 
 
 def as_factor(ct: Any, wanted: ShapedArray, other: Any) -> Any:
-    """Return the cotangent of a product as it is multiplied with the operand that stays.
+    """Return the cotangent of a product in the dtype in which it is multiplied with the other
+    operand.
 
     The result of two bfloat16 operands may be float32 sums; their cotangents are rounded to
-    bfloat16, for which there are tensor cores. No other dtype takes in what float32 holds: float16
-    and fp8 end early on both sides, integers have no fractions, real numbers no imaginary part.
-    There, and where the operands differ, the cotangent stays as it is.
+    bfloat16, for which there are tensor cores. No other dtype has the range of float32: float16 and
+    fp8 overflow and underflow earlier, integers have no fractions, real numbers no imaginary part.
+    In those cases, and if the operands differ, the cotangent is not converted.
     """
     given, to = aval_of(ct).dtype, aval_of(other).dtype
     if given == to or wanted.dtype != to or {dtypes.kind_of(d) for d in (given, to)} != {"f"}:

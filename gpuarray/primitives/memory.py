@@ -1,8 +1,8 @@
 """Values moved to another memory inside of programs.
 
-Floor 2. In: a value and the Space it is to be in. Out: the same value there, and its type says so.
-A GPU copies to pinned memory of the host, or back, and may use its own for something else
-meanwhile. On a CPU all memories are one.
+Floor 2. In: a value and the Space to move it to. Out: the same value there, which its type records.
+A GPU copies to pinned host memory, or back, and may reuse its own memory meanwhile. On a CPU all
+memories are one.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy as np
 #: Elements of a block; fewer are left to the type's own loops.
 BLOCK = 1 << 13
 
-#: What needs the bits alone is faster without a conversion.
+#: Functions of the bits alone are faster without a conversion.
 _OF_BITS = {np.abs, np.negative, np.signbit, np.copysign, np.isnan, np.isfinite, np.isinf}
 
 
@@ -33,7 +33,7 @@ def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
     def rule(*xs):
         arrays = [x for x in xs if x.ndim]
         size = max((x.size for x in arrays), default=1)
-        # Few, or not side by side in memory: the type's own loops, or all at once.
+        # Few, or not contiguous: the type's own loops, or a single block.
         if size < BLOCK or any(x.size != size or not x.flags.c_contiguous for x in arrays):
             if own:
                 return function(*xs)
@@ -44,7 +44,7 @@ def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
             part = slice(start, start + BLOCK)
             result = function(*[x[part].astype(np.float32) if x.ndim else x for x in flat])
             if out is None:
-                # A comparison gives bools, which stay what they are.
+                # A comparison gives bools, which are not converted.
                 bools = own and result.dtype == np.bool_
                 out = np.empty(size, np.bool_ if bools else xs[0].dtype)
             out[part] = result

@@ -58,9 +58,9 @@ CHOSEN_AT_ONCE = 1 << 14
 def choose(mask, yes, no, out=None):
     """`np.where(mask, yes, no)` for operands of one dtype, by bit operations instead of branches.
 
-    np.where branches on each element, and a processor mispredicts every other branch where the mask
-    is random, which costs ten times as much as computing both sides. The result is in `out` if it
-    is given, which may be one of the operands.
+    np.where branches on each element, and a processor mispredicts every other branch of a random
+    mask, which costs ten times as much as computing both sides. The result is in `out` if it is
+    given, which may be one of the operands.
 
     >>> mask = np.arange(5000) % 2 == 0
     >>> choose(mask, np.float32(1), np.arange(5000, dtype=np.float32))[:4]
@@ -68,7 +68,7 @@ def choose(mask, yes, no, out=None):
     """
     bits = _WORDS.get(yes.dtype.itemsize)
     operands = [a for a in (mask, yes, no, out) if a is not None and a.ndim]
-    # Blocks need operands that are flat in memory; scalars go along as they are.
+    # Blocks need contiguous operands; scalars are passed unchanged.
     found = None
     if bits is None or mask.size < CHOSEN_SINGLY:
         # No integer of this width (complex128), or too few elements to be worth it.
@@ -103,8 +103,8 @@ _WORDS: dict[int, Any] = {
 }
 
 
-# Integer word of each item size: bits are chosen, whatever they mean. `out` is written last;
-# `chosen` and `differing` are room for what is between, if all operands have one shape.
+# Integer words of each item size: bits are selected, whatever their meaning. `out` is written last;
+# `chosen` and `differing` are buffers for intermediates, if all operands have one shape.
 def _choose_bits(mask, yes, no, out=None, chosen=None, differing=None):
     room = chosen
     # 1 becomes a word of ones.
@@ -194,7 +194,7 @@ def bits_of(x):
 
 def join(real, imag, dtype):
     """Combine two real arrays into a complex one."""
-    # Assigning parts keeps -0.0, inf and nan as they are, which real + 1j * imag would not.
+    # Assigning parts preserves -0.0, inf and nan, which real + 1j * imag would not.
     out = np.empty(np.broadcast_shapes(np.shape(real), np.shape(imag)), dtype)
     out.real, out.imag = real, imag
     return out

@@ -1,8 +1,8 @@
-"""Values laid over a mesh as a sharding says: `reshard`, and constraints on automatic layouts.
+"""Resharding values over a mesh: `reshard`, and constraints on automatic shardings.
 
 Floor 2. In: a value and a NamedSharding. Out: the same value; along Explicit axes of the mesh its
-type is cut as the sharding says. On one device, and on the pieces of several, nothing is done:
-what is moved, `transforms/partition` finds by the `flow` rule.
+type has that sharding. On one device, and on the pieces of several, it does nothing:
+`transforms/partition` finds the necessary moves by the `flow` rule.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def _itself(eqn: Eqn) -> Graph:
 def _flow(eqn: Eqn) -> ByDevice:
     sharding = eqn.params["sharding"]
     axes = sharding.mesh.abstract_mesh
-    # Types say nothing of Auto axes beside Explicit ones: along them a value stays as it lies.
+    # Types do not cover Auto axes of a mesh that also has Explicit ones: along them a value keeps
+    # its sharding.
     beside = eqn.primitive is reshard_p and axes.explicit_axes
     named = {n for part in sharding.spec.partitions for n in names_of(part)}
     automatic = frozenset(axes.auto_axes).difference(named) if beside else frozenset()
@@ -80,7 +81,7 @@ def _batch(prim: Primitive):
         _check_spread(axis.spread, sharding)
         # One entry for each axis, so that the batch axis gets its own at `d`.
         parts = [*spec.partitions, *[None] * (aval_of(x).ndim - 1 - len(spec.partitions))]
-        # The batch axis stays as it lies, or is cut as vmap's spmd_axis_name says.
+        # The batch axis keeps its sharding, or has that of vmap's spmd_axis_name.
         parts.insert(d, axis.spread or (UNCONSTRAINED if mesh.auto_axes else None))
         cuts = layouts.cuts_of(aval_of(x).layout)
         if cuts is not None and not axis.spread:
@@ -108,7 +109,7 @@ def _check_spread(names: tuple, sharding: NamedSharding) -> None:
 
 
 def _reshard_transpose(ct: Any, x: Any, *, sharding: NamedSharding):
-    # The cotangent goes back to how the operand lies.
+    # The cotangent is resharded to the operand's sharding.
     return (as_typed(ct, cotangent_aval(x.aval), sharding.mesh),)
 
 
@@ -131,15 +132,15 @@ def _laying(name: str, transpose: Any, show: Any = None) -> Primitive:
     return prim
 
 
-#: The type of the result says how it lies.
+#: The type of the result records the sharding.
 reshard_p = _laying("reshard", _reshard_transpose, show=lambda params: {})
 
-#: The value lies so at this point of a program, whatever types say.
+#: Constrains the sharding at this point of a program, independent of types.
 sharding_constraint_p = _laying("sharding_constraint", _constraint_transpose)
 
 
 def laid(x: Any, sharding: NamedSharding | None) -> Any:
-    """Return a traced value that is laid over a mesh as a sharding says; None leaves it.
+    """Return a traced value with the given sharding; None leaves it unchanged.
 
     An axis that the mesh does not divide is not cut.
     """
@@ -158,20 +159,20 @@ def laid(x: Any, sharding: NamedSharding | None) -> Any:
     for part, n in zip(spec.partitions, shape, strict=False):
         # An axis that the mesh does not divide is left whole.
         parts.append(part if n % prod(mesh.shape[name] for name in names_of(part)) == 0 else None)
-    # Along Explicit axes it is the type that says how a value lies.
+    # Along Explicit axes the sharding is part of the type.
     prim = reshard_p if mesh.explicit_axes else sharding_constraint_p
     return prim.bind(x, sharding=NamedSharding(mesh, spec.update(partitions=parts)))
 
 
 def as_typed(x: Any, aval: ShapedArray, mesh: Any = None) -> Any:
-    """Return a value laid as an aval's type says."""
+    """Return a value resharded to the layout of an aval."""
     have, want = aval_of(x).layout, aval.layout
     if have is want:
         return x
     sums = layouts.sums_of(want)
     if layouts.cuts_of(have) == layouts.cuts_of(want) and layouts.sums_of(have) == sums:
         return x
-    # The axes that the wanted cuts name may be other ones than those of `mesh`.
+    # The axis names of the wanted cuts may differ from those of `mesh`.
     named = want.mesh if want is not None and want.mesh is not None else None
     if mesh is None or (named is not None and named.shape_tuple != mesh.shape_tuple):
         mesh = named
@@ -196,7 +197,7 @@ def _summed_as(x: Any, want: layouts.Sums) -> Any:
         elif not varies:
             x = do.pcast(x, axis_name=(name,))
         if not varies:
-            # One device has the value, and the others have nothing.
+            # One device has the value, and the others have zeros.
             here = do.eq(do.axis_index(axis_name=name), np.int32(0))
             nothing = np.zeros((), aval_of(x).dtype)[()]
             if shape := aval_of(x).shape:
@@ -210,7 +211,9 @@ def _summed_as(x: Any, want: layouts.Sums) -> Any:
 
 
 def cotangent_aval(aval: ShapedArray) -> ShapedArray:
-    """Return the aval of a value's cotangent: it lies as the value, but for sums."""
+    """Return the aval of a value's cotangent: the same sharding, with unreduced and reduced
+    exchanged.
+    """
     layout = layouts.of_cotangents(aval.layout)
     return aval if layout is aval.layout else aval.update(layout=layout)
 
@@ -229,13 +232,13 @@ def without_types(x: Any, mesh: AbstractMesh) -> Any:
     )
     if kept == cuts and layouts.sums_of(aval_of(x).layout) == (unreduced, reduced):
         return x
-    # An axis that nothing Explicit cuts is left to the compiler.
+    # An axis without an Explicit cut is left to the compiler.
     parts = [names or UNCONSTRAINED for names in kept]
     spec = P(*parts, unreduced=unreduced, reduced=reduced)
     return reshard_p.bind(x, sharding=NamedSharding(mesh, spec))
 
 
-# ---- what a Graph says of meshes ----
+# ---- meshes in a Graph ----
 
 
 def _flow_of(eqn: Eqn) -> ByDevice | None:
@@ -244,7 +247,7 @@ def _flow_of(eqn: Eqn) -> ByDevice | None:
 
 
 def stated(graph: Graph, main: Any) -> list[NamedSharding | None]:
-    """Return how the results of a Graph lie by the out_specs that they come from.
+    """Return the shardings of the results of a Graph, from the out_specs that they come from.
 
     Those over an abstract mesh are stated over the devices of `main`, if that has the same axes.
     """
@@ -261,7 +264,7 @@ def stated(graph: Graph, main: Any) -> list[NamedSharding | None]:
         if isinstance(mesh, AbstractMesh) and mesh.shape_tuple == main.shape_tuple:
             mesh = with_types_of(main, mesh)
         if UNCONSTRAINED in spec.partitions:
-            # An axis lies as it comes. Of another mesh its type says nothing: it is whole.
+            # An axis keeps its sharding. Types do not record another mesh: the axis is whole.
             if mesh is main or isinstance(mesh, AbstractMesh):
                 found.append(None)
                 continue
@@ -289,7 +292,9 @@ def meshes_in(graph: Graph) -> tuple[Axes, ...]:
 
 
 def named_by(graph: Graph) -> str | None:
-    """Return the name of the operation that says which devices a Graph runs on; None for none."""
+    """Return the name of the operation that determines the devices of a Graph; None if there is
+    none.
+    """
     for eqn in graph.eqns:
         if _flow_of(eqn) is not None:
             # The shardings of a jitted function inside are constraints of the line that calls it.

@@ -2,7 +2,7 @@
 
 Floor 2. In: a Graph whose inputs and outputs are scalars, such as the body of a reduction or a
 scatter. Out: a function of arrays of one shape. A graph of pointwise equations works on all
-elements at once; with any other equation the function goes element by element.
+elements together; with any other equation the function goes element by element.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gpuarray.primitives.linear import broadcast_like
 def on_arrays(graph: Graph) -> Callable[..., list[np.ndarray]]:
     """Return the function `arrays -> arrays` that applies a scalar graph at every index."""
     if _pointwise(graph, _run_by):
-        # Rules are picked by dtype and rank only: any shape of rank 1 stands for all arrays.
+        # Rules are selected by dtype and rank only: any shape of rank 1 represents all arrays.
         program = _program(graph, (2,))
 
         def whole(*arrays):
@@ -51,7 +51,9 @@ def on_arrays(graph: Graph) -> Callable[..., list[np.ndarray]]:
 
 
 def _run_by(eqn: Eqn) -> Graph | None:
-    """The Graph that a call runs, that of a function with custom rules too: none is asked for."""
+    """The Graph that a call runs, also that of a function with custom rules, which are not needed
+    here.
+    """
     inline = eqn.primitive.inline
     return inline(eqn) if eqn.primitive.kind is Kind.CALL and inline is not None else called(eqn)
 
@@ -66,14 +68,14 @@ def _pointwise(graph: Graph, inside: Callable[[Eqn], Graph | None] = called) -> 
 
 
 def _program(graph: Graph, shape: tuple[int, ...]) -> Callable[..., list]:
-    """Return the graph as a chain of NumPy functions, for values of shape `shape`; of shape () for
-    values as they are.
+    """Return the graph as a chain of NumPy functions, for values of shape `shape`; for shape () the
+    values are not broadcast.
     """
 
     def stretched(aval: ShapedArray) -> ShapedArray:
         return aval.update(shape=shape) if shape else aval
 
-    # The inputs become arrays; constants stay as they are and broadcast.
+    # The inputs become arrays; constants are unchanged and broadcast.
     env_avals = {v: stretched(v.aval) for v in graph.invars}
     env_avals.update((v, v.aval) for v in graph.constvars)
     # (function, inputs, output variables, whether it returns several) of each equation.
@@ -119,7 +121,7 @@ def bind_on_arrays(graph: Graph, *arrays) -> list[Any]:
 
     for eqn in graph.eqns:
         values = [read(a) for a in eqn.invars]
-        # Operations of one or two operands stretch numbers themselves; a choice between more does
+        # Operations of one or two operands broadcast scalars themselves; a choice between more does
         # not.
         if len(values) > 2:
             values = [broadcast_like(x, aval_of(arrays[0])) for x in values]
@@ -142,7 +144,7 @@ def _bind_mapped(graph: Graph, *arrays) -> list[Any]:
     def seen(x, shape):
         return do.reshape(x, new_sizes=shape, dimensions=None, sharding=None)
 
-    # Values with the position of that axis; None where they are the same for all elements.
+    # Values with the position of that axis; None if they are the same for all elements.
     env: dict[Any, tuple[Any, int | None]] = {
         v: (c, None) for v, c in zip(graph.constvars, graph.consts, strict=True)
     }
@@ -172,8 +174,8 @@ def _bind_mapped(graph: Graph, *arrays) -> list[Any]:
 def scalar_of(graph: Graph) -> Graph | None:
     """Return the Graph of scalars that a graph on arrays of one shape applies at every index.
 
-    None where it is not one: an operation that is not pointwise, a position that matters, a value
-    from outside that is no number.
+    None if there is none: an operation that is not pointwise, a position that matters, a captured
+    value that is not a number.
     """
     shapes = {v.aval.shape for v in graph.invars}
     if len(shapes) != 1 or any(np.ndim(c) or not isinstance(c, np.generic) for c in graph.consts):
@@ -193,7 +195,7 @@ def scalar_of(graph: Graph) -> Graph | None:
 
 
 def _scalar_eqns(graph: Graph, shape: tuple[int, ...], env: dict, eqns: list[Eqn]) -> bool:
-    """Add the equations of a graph for scalars; `env` has what its variables are there."""
+    """Add the equations of a graph for scalars; `env` maps its variables to scalars."""
     for eqn in graph.eqns:
         operands = [env[a] if isinstance(a, Var) else a for a in eqn.invars]
         prim, given = eqn.primitive, [a.aval.shape for a in eqn.invars]

@@ -1,7 +1,7 @@
 """Pieces of an axis whose length is fixed and whose start may be traced: `ds(start, size)`.
 
-Floor 2. In: a start, a length, a step. Out: a Slice, which stands between the brackets of an array
-or of a reference where `x[start:start + size]` could not: a traced start hides the length.
+Floor 2. In: a start, a length, a step. Out: a Slice, for indexing an array or a reference where
+`x[start:start + size]` is impossible: with a traced start the length would be unknown.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Which results are unreduced or reduced along axes of a mesh: by what an operation is linear in.
+"""Which results are unreduced or reduced along axes of a mesh, from the linearity of operations.
 
 Floor 2. In: a primitive, avals and parameters. Out: for each result, the axes along which devices
 hold terms of a sum instead of the value (unreduced), and those along which its cotangent is such
-terms (reduced); an error where an operation cannot be applied to terms.
+terms (reduced); an error if an operation cannot be applied to terms.
 
-An operation that is linear in its operands makes of their terms the terms of its result; a product
-does with a factor that all devices have alike, which is what `reduced` promises. Of everything else
-the operands have to be summed up first, and that takes `reshard`. In programs that are derived from
-a user's, what may not stay terms is summed up without a word (transforms/partition).
+An operation that is linear in its operands maps their terms to the terms of its result; so does a
+product with a factor that is the same on all devices, which is what `reduced` promises. For any
+other operation the operands have to be summed first, which takes `reshard`. In programs that are
+derived from a user's, terms are summed implicitly where necessary (transforms/partition).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpuarray.errors import ShardingTypeError
 
 _ALL, _FIRST = slice(None), slice(0, 1)
 
-#: Operations that are linear in some operands together: which ones. The others are the same on all
+#: Operations that are jointly linear in some operands, and which. The others are the same on all
 #: devices.
 LINEAR_IN: dict[str, slice] = {
     **dict.fromkeys("add add_any sub concatenate stack optimization_barrier".split(), _ALL),
@@ -41,11 +41,11 @@ LINEAR_IN: dict[str, slice] = {
     "select_n": slice(1, None),
 }
 
-#: Products: linear in each of these operands, where the other one is a factor. A quotient of
-#: integers is rounded, and so is linear in none.
+#: Products: linear in each of these operands, with the other one as a factor. A quotient of
+#: integers is rounded, and so is not linear.
 FACTORS: dict[str, tuple[int, ...]] = {"mul": (0, 1), "div": (0,)}
 
-#: Collectives along axes that these sums concern; they say themselves what they take.
+#: Collectives that create or consume such sums; their own rules say what they take.
 _OF_SUMS = frozenset(
     """
     unreduced_psum unreduced_reduce_scatter all_gather_reduced preduced vary_unreduced_cast
@@ -73,7 +73,7 @@ def of_results(
     """Return the axes along which each result is unreduced, and those where it is reduced."""
     given = [sums_of(a.layout) for a in avals]
     if not outs or not any(map(any, given)):
-        return [NO_SUMS] * len(outs)  # what only looks at values is shown their sums
+        return [NO_SUMS] * len(outs)  # callbacks that only inspect values get their sums
     if prim.name == "optimization_barrier":
         return given
     strict = not layouts.resolving.depth
@@ -85,7 +85,7 @@ def of_results(
 
 
 def _of_collective(prim: Primitive, x: ShapedArray, params: dict) -> Sums:
-    """Return what comes out as it went in; refuse to mix what devices hold with terms of sums."""
+    """Return the sums of the operand; refuse to mix values with terms of sums."""
     if prim.name in _OF_SUMS:
         return sums_of(x.layout)
     axes = params["axes"] if "axes" in params else params.get("axis_name", ())
@@ -114,7 +114,7 @@ def _reduced(prim: Primitive, avals: Sequence[ShapedArray], strict: bool) -> fro
         if len({*known}) > 1:
             return _unlike(prim, "reduced", known) if strict else NONE
         return known[0]
-    # A sum is treated as what is done element by element, so that its operands have to agree.
+    # A sum is treated as an elementwise operation, so its operands have to agree.
     if prim.name in LINEAR_IN and prim.name not in ("add", "add_any", "sub"):
         return known[LINEAR_IN[prim.name].start or 0]
     if prim.kind is Kind.POINTWISE:
@@ -123,7 +123,7 @@ def _reduced(prim: Primitive, avals: Sequence[ShapedArray], strict: bool) -> fro
 
 
 def _still_reduced(a: ShapedArray, avals: Sequence[ShapedArray]) -> frozenset:
-    """Return the axes along which an operand is reduced, but for those where others vary."""
+    """Return the axes along which an operand is reduced, except those along which others vary."""
     reduced = sums_of(a.layout)[1]
     return reduced.difference(*(other.vma for other in avals)) if reduced else reduced
 
@@ -149,7 +149,7 @@ def _of_elements(
                 "reduced on via `sharding.reshard(x, P(...))`. Got input type: "
                 f"{a.str_short()} and reduced spec: {set(reduced)}"
             )
-        # A scalar has no place on the mesh of its own.
+        # A scalar has no mesh of its own.
         if a.ndim and not reduced <= frozenset().union(*sums_of(a.layout)):
             raise ShardingTypeError(
                 "Inputs cannot be replicated on the same axes that another input is reduced on. "
@@ -185,7 +185,7 @@ def _unreduced(
         if prim.name == "dot_general" and strict:
             raise _no_terms_in_product(*avals)
         return _no_rule(prim, "unreduced") if strict else NONE
-    # What is put around terms is there once, whatever it is: one device has it.
+    # Values combined with terms must be added once: one device has them.
     if strict and len({*linear}) > 1 and prim.name != "pad":
         return _unlike(prim, "unreduced", linear)
     return frozenset().union(*linear)
@@ -232,11 +232,11 @@ def _keeps_sums(prim: Primitive, avals: Sequence[ShapedArray], params: dict) -> 
     return old in order and new in order and not (old in "bfc" and new in "biu" and old != new)
 
 
-# ---- what is said ----
+# ---- errors ----
 
 
 def _unlike(prim: Primitive, word: str, known: Sequence[frozenset]) -> frozenset:
-    """Refuse operands of which sums over different axes are owed."""
+    """Refuse operands with pending sums over different axes."""
     names = [set(names) for names in known]
     if prim.name in ("add", "sub") and all(known):
         why = (
@@ -274,11 +274,11 @@ def _no_rule(prim: Primitive, word: str) -> frozenset:
     )
 
 
-# ---- what an operation is asked for by its argument `out_sharding` ----
+# ---- the argument `out_sharding` of an operation ----
 
 
 def _asked(out_sharding: Any) -> PartitionSpec | None:
-    """Return the spec that a sharding says; None where it says no sums, as of one device."""
+    """Return the spec of a sharding; None if it cannot contain sums, as that of one device."""
     spec = getattr(out_sharding, "spec", out_sharding)
     return spec if isinstance(spec, PartitionSpec) else None
 
@@ -286,7 +286,7 @@ def _asked(out_sharding: Any) -> PartitionSpec | None:
 def check_product(
     lhs: ShapedArray, rhs: ShapedArray, contracted: Sequence, out_sharding: Any
 ) -> None:
-    """Refuse a product that cannot be unreduced as it is asked for.
+    """Refuse a product that cannot have the unreduced axes of `out_sharding`.
 
     `contracted` are the axes of each operand that are summed over.
     """
@@ -317,7 +317,7 @@ def check_product(
 
 
 def check_sum(x: ShapedArray, axes: Sequence[int], out_sharding: Any) -> None:
-    """Refuse a sum that cannot be unreduced as it is asked for."""
+    """Refuse a sum that cannot have the unreduced axes of `out_sharding`."""
     spec = _asked(out_sharding)
     if spec is None or not spec.unreduced:
         return
@@ -331,7 +331,8 @@ def check_sum(x: ShapedArray, axes: Sequence[int], out_sharding: Any) -> None:
 
 
 def check_same(x: ShapedArray, name: str, out_sharding: Any) -> None:
-    """Refuse an operation of the same elements that is asked for other sums than its operand has.
+    """Refuse an operation on the same elements whose `out_sharding` has other sums than its
+    operand.
 
     They take an exchange, or are a promise: `reshard` gives both.
     """
@@ -355,6 +356,6 @@ def check_same(x: ShapedArray, name: str, out_sharding: Any) -> None:
 
 
 def _in_types(x: ShapedArray, names: frozenset) -> frozenset:
-    """Return those of some axes of a mesh of which types speak."""
+    """Return those of some mesh axes that appear in types."""
     mesh = x.layout.mesh if x.layout is not None else None
     return names if mesh is None else names & in_types(mesh)

@@ -99,7 +99,7 @@ def _prefix_errors(
 class _Difference(NamedTuple):
     """How the roots of two trees differ, in the words of both kinds of message."""
 
-    head: str  # what differs
+    head: str  # the kind of difference
     in_prefix: str  # both sides, when one should be a prefix of the other
     first: str  # the first side, when they should be equal ...
     second: str  # ... the second side ...
@@ -164,7 +164,7 @@ def _difference(a: Any, b: Any) -> _Difference | None:
 def equality_errors(
     tree1: Any, tree2: Any, is_leaf: IsLeaf = None
 ) -> Iterator[tuple[KeyPath, str, str, str]]:
-    """Yield (key path, what tree1 has, what tree2 has, why they differ) for each difference.
+    """Yield (key path, part of tree1, part of tree2, reason) for each difference.
 
     >>> [(path, one, two, why)] = equality_errors({"a": [1]}, {"a": [1, 2]})
     >>> f"at {keystr(path)}: {one}, {two}, so {why}"
@@ -196,7 +196,7 @@ def _equality_errors(
         yield from _equality_errors((*path, key), child, other, is_leaf)
 
 
-# Stands for a leaf in trees rebuilt from structures.
+# Represents a leaf in trees rebuilt from structures.
 _LEAF_HERE = object()
 
 

@@ -183,7 +183,7 @@ class NodeKind:
         items: bool = False,
         named_tuple: bool = False,
     ):
-        # Keys follow from the number of children (or from aux) where the type gives none.
+        # Keys follow from the number of children (or from aux) if the type defines none.
         def number(x: Any) -> tuple[tuple, Sequence, Any]:
             children, aux, _ = open_(x)
             return keys(aux, children), children, aux
@@ -199,7 +199,7 @@ class NodeKind:
         """Return the function that makes a node from an iterator of the leaves below it.
 
         `parts` are the builders of its children, None for children that are leaves. Builders are
-        made once for each structure, so that rebuilding a tree does no more than it must.
+        made once for each structure, so that rebuilding a tree does no unnecessary work.
         """
         close, n = self.close, len(parts)
         # A dict from zip or a comprehension is twice as fast as `close` on a list.
@@ -231,7 +231,7 @@ def exact(aux: Any) -> Any:
 
 
 class _Kinds(dict[type, "NodeKind | None"]):
-    """The kind of each type met so far, None for leaf types; each type is examined once."""
+    """The kind of each type seen so far, None for leaf types; each type is examined once."""
 
     LEAF_TYPES = 4096  # a program that makes classes without end must not fill the memory
 
@@ -244,7 +244,7 @@ class _Kinds(dict[type, "NodeKind | None"]):
         elif len(self) > self.LEAF_TYPES:
             for leaf in [u for u, k in list(self.items()) if k is None]:
                 self.pop(leaf, None)
-        return self.setdefault(t, kind)  # two threads may come at once: one kind wins
+        return self.setdefault(t, kind)  # two threads may race: one kind wins
 
 
 def _named_tuple_kind(t: Any) -> NodeKind:
@@ -352,7 +352,7 @@ _DEFAULT = NodeKind(
 )
 
 kinds = _Kinds()
-# Kept apart from `kinds`, which also holds types that were merely met.
+# Separate from `kinds`, which also contains types that were merely seen.
 _registered: set[type] = set()
 
 

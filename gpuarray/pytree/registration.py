@@ -147,8 +147,8 @@ def register_dataclass(
 ) -> type[T]:
     """Make instances of a dataclass nodes: `data_fields` are children, `meta_fields` are static.
 
-    With neither given, fields with `field(metadata=dict(static=True))` are static and the others
-    are data. `drop_fields` are left to their defaults. It can be used as a decorator.
+    If neither is given, fields with `field(metadata=dict(static=True))` are static and the others
+    are data. `drop_fields` get their defaults. It can be used as a decorator.
 
     >>> from gpuarray.tree_util import tree_structure
     >>> @register_dataclass

@@ -3,8 +3,8 @@
 Floor 1: imports nothing of gpuarray beside kinds.py. In: nested containers. Out: a list of leaves
 and a `PyTreeDef`. Every jitted call flattens its arguments, so this is a hot path: a `PyTreeDef` is
 interned (the same structure made of the same parts is the same object), and a cache with one in its
-key finds it by identity. What is built on this (paths, map, prefixes) is in tree.py, which
-re-exports these names.
+key finds it by identity. Paths, map and prefixes are built on this in tree.py, which re-exports
+these names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gpuarray.pytree.kinds import (
 
 
 class PyTreeDef:
-    """The structure of a pytree: what is left when its leaves are taken out.
+    """The structure of a pytree, without its leaves.
 
     >>> structure({"b": 1, "a": (2, None)})
     PyTreeDef({'a': (*, None), 'b': *})
@@ -61,8 +61,8 @@ class PyTreeDef:
         raise TypeError("PyTreeDef: no constructor defined; tree_structure(tree) makes one")
 
     def __eq__(self, other: object) -> bool:
-        # Interned, so this is the usual end; what follows is for structures whose aux is equal
-        # only.
+        # Interned, so this usually decides; the rest is for structures with equal but not identical
+        # aux.
         if self is other:
             return True
         if not isinstance(other, PyTreeDef):
@@ -261,8 +261,8 @@ def same_aux(a: Any, b: Any) -> bool:
 # entry is used again. A missed entry, or one made twice by two threads, only costs time, since ==
 # compares structures.
 _interned: dict[tuple, _Entry] = {}
-# Structures that nothing else holds are kept for a while, so that a loop over tree_map finds its
-# own again; but not those with users' objects in them, which may be large.
+# Keep unreferenced structures alive for a while, so that a loop over tree_map finds them again; but
+# not those that contain users' objects, which may be large.
 _recent: collections.deque[PyTreeDef] = collections.deque(maxlen=1024)
 
 
@@ -273,7 +273,7 @@ class _Entry(weakref.ref):
 
 
 def _forget(entry: _Entry, interned: dict = _interned) -> None:
-    # Unless another structure has taken the key meanwhile.
+    # Unless another structure has taken the key in the meantime.
     if interned.get(entry.key) is entry:
         del interned[entry.key]
 
@@ -374,7 +374,7 @@ def flatten(x: Any) -> tuple[list, PyTreeDef]:
 
 
 def says_leaf(answer: Any) -> bool:
-    """Return what an `is_leaf` function answered, checked to be a bool or None."""
+    """Return the answer of an `is_leaf` function, checked to be a bool or None."""
     if answer is True or answer is False or answer is None:
         return answer is True
     raise ValueError(
@@ -491,12 +491,12 @@ def _up_to(node: PyTreeDef, x: Any, out: list) -> None:
             _refuse_aux(kind, keys, tuple(x), x)
     elif not kind.items:
         children, aux, _ = kind.open(x)
-        # Equal aux is enough here: nothing is found by identity.
+        # Equal aux is sufficient here: this is not a lookup by identity.
         if not same_aux(node.aux, aux):
             _refuse_aux(kind, node.aux, aux, x)
     if len(children) != len(inner):
         _refuse_arity(kind, len(inner), len(children), x)
-    if node.num_leaves == len(inner) == node.num_nodes - 1:  # leaves and nothing else
+    if node.num_leaves == len(inner) == node.num_nodes - 1:  # only leaves
         out += children
         return
     for c, child in zip(inner, children):

@@ -63,7 +63,7 @@ unflatten_raw = unflatten
 
 
 def from_raw(spec: PyTreeDef) -> PyTreeDef:
-    """Return the PyTreeDef for what `flatten_raw` returned: the same object."""
+    """Return the PyTreeDef for the result of `flatten_raw`: the same object."""
     return spec
 
 
@@ -145,7 +145,7 @@ def flatten_one_level(tree: Any) -> tuple[Sequence, Any]:
     out = default_registry.flatten_one_level(tree)
     if out is None:
         raise ValueError(f"can't tree-flatten type: {type(tree)}")
-    # Containers that keep an order of their own give their children as a list.
+    # Ordered containers give their children as a list.
     listed = isinstance(tree, (list, OrderedDict)) or hasattr(tree, "_fields")
     return (list(out[0]), out[1]) if listed else out
 
@@ -241,14 +241,14 @@ def tree_reduce(
     6
     """
     leaves = tree_leaves(tree, is_leaf)
-    # None is a valid initial value, so a marker of its own stands for none.
+    # None is a valid initial value, so a marker represents a missing one.
     if initializer is _UNSPECIFIED:
         return functools.reduce(function, leaves)
     return functools.reduce(function, leaves, initializer)
 
 
 def _combined(operation: Callable[[Any, Any], Any], leaves: list) -> Any:
-    # Halves, so that independent operations stand side by side.
+    # Halves, so that independent operations come side by side.
     middle = len(leaves) // 2
     if not middle:
         return leaves[0]
@@ -379,8 +379,8 @@ def prefix_broadcast(
 ) -> list:
     """Return for each leaf of `full_tree` the leaf of the prefix above it.
 
-    `name` is what a user calls the prefix ("vmap in_axes"): a ValueError uses it to say where the
-    trees differ.
+    `name` is the user's name for the prefix ("vmap in_axes"), used in the ValueError that shows
+    where the trees differ.
 
     >>> prefix_broadcast((0, None), ([1, 2], {"a": 3}), is_leaf=lambda x: x is None)
     [0, 0, None]
@@ -401,7 +401,7 @@ def prefix_broadcast(
         ) from e
     out: list = []
     for leaf, subtree in zip(leaves, subtrees):
-        # A leaf above a subtree stands for each of its leaves.
+        # A leaf above a subtree applies to each of its leaves.
         out += [leaf] * (1 if kinds[type(subtree)] is None else structure(subtree).num_leaves)
     return out
 

@@ -1,7 +1,8 @@
-"""What every sampler does first: one typed key, a float dtype, a shape that fits the parameters.
+"""Argument handling shared by all samplers: one typed key, a float dtype, a shape that fits the
+parameters.
 
-Floor 6. In: what a user passed. Out: values the traced samplers take, or an error that names the
-sampler.
+Floor 6. In: the user's arguments. Out: the arguments of the traced samplers, or an error that names
+the sampler.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def is_key(x) -> bool:
 
 
 def generator(impl: Any) -> KeyImpl:
-    """The random generator that an `impl=` argument means; None means the default one."""
+    """The random generator for an `impl=` argument; None means the default one."""
     if impl is None:
         return implementation(config.state.default_prng_impl)
     if isinstance(impl, KeyImpl):
@@ -86,7 +87,7 @@ _LEGACY = (
 
 
 def one_key(name: str, key: Any, consume: bool = True) -> tuple[Any, bool]:
-    """(one typed key, whether it came as words); `consume` says its randomness is used up."""
+    """(one typed key, whether it was given as words); with `consume` its randomness is used up."""
     found, plain = typed(key)
     if found.ndim:
         raise ValueError(
@@ -137,7 +138,9 @@ def int_dtype(name: str, dtype: Any) -> Any:
 
 
 def sample_shape(name: str, shape: Any, *parameters: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of a result: what parameters broadcast to, or the one asked for if they fit it."""
+    """The shape of a result: the broadcast parameters' shape, or the requested one if they
+    fit it.
+    """
     if shape is None:
         return lax.broadcast_shapes(*parameters)
     shape = canonicalize_shape(shape)

@@ -1,7 +1,7 @@
 """The samplers that others are made of: bits, uniform, normal, integers, coin flips.
 
-Floor 6. In: a key, a shape, a dtype. Out: arrays that depend on the key alone. The functions with
-an underscore are traced once for each kind of call, and fuse with what uses their numbers.
+Floor 6. In: a key, a shape, a dtype. Out: arrays that depend only on the key. The functions with an
+underscore are traced once for each kind of call, and fuse with consumers of their numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gpuarray.random.arguments import (
     spread,
 )
 
-# What is recorded is JAX's program, step by step: so are the numbers, bit for bit
+# The recorded program is JAX's, step by step, and so the numbers are equal bit for bit
 # (docs/interop.md). That is why samplers bind primitives in a fixed order, and helpers are jitted
 # under JAX's names.
 sampler = functools.partial(jit, static_argnames=("shape", "dtype"))
@@ -100,7 +100,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = No
             "dtype argument to `bits` must be an unsigned int dtype, got "
             f"{getattr(found, 'name', found)}"
         )
-    # At least 8 bits are drawn; narrower types take what fits.
+    # At least 8 bits are drawn; narrower types keep the low ones.
     out = raw_bits(key, max(8, dtypes.itemsize_bits(found)), canonicalize_shape(shape))
     return placed("bits", as_(out, found), out_sharding)
 
@@ -130,7 +130,7 @@ def _uniform(key, minval, maxval, *, shape, dtype):
 
 
 def spread_rank(x: Any, rank: int) -> Any:
-    """`x` with as many axes as the result, all new ones of length 1."""
+    """`x` with as many axes as the result, the new ones of length 1."""
     own = shape_of(x)
     lead = rank - len(own)
     return x if lead <= 0 else lax.broadcast_in_dim(x, (1,) * lead + own, tuple(range(lead, rank)))
@@ -184,7 +184,7 @@ def _normal(key, *, shape, dtype):
 
 
 def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
-    """Numbers drawn from the standard normal distribution; complex ones have variance 1 in all.
+    """Sample the standard normal distribution; complex numbers have total variance 1.
 
     >>> from gpuarray import random
     >>> random.normal(random.key(0), (3, 2)).shape
@@ -224,7 +224,7 @@ def truncated_normal(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Normal numbers on condition that they lie in (lower, upper).
+    """Normal numbers conditioned to be in (lower, upper).
 
     >>> from gpuarray import random
     >>> x = random.truncated_normal(random.key(0), -1., 1., (100,))
@@ -245,7 +245,7 @@ def truncated_normal(
 def _bernoulli(key, p, *, shape, mode):
     shape = sample_shape("bernoulli", shape, shape_of(p))
     dtype = aval_of(p).dtype
-    # One number of the dtype's resolution: what JAX does by default.
+    # One number of the dtype's resolution: JAX's default.
     if mode == "low":
         u = _uniform(key, 0.0, 1.0, shape=shape, dtype=dtype)
         return lax.lt(u, ranked(p, len(shape)))
@@ -311,7 +311,7 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: An
 def _randint(key, minval, maxval, *, shape, dtype):
     shape = sample_shape("randint", shape, shape_of(minval), shape_of(maxval))
     minval, maxval = _whole(minval), _whole(maxval)
-    # One past the largest value can only be asked for by a number that does not fit.
+    # One past the largest value can only be requested by a number that does not fit.
     top = min(int(dtypes.iinfo(x).max) for x in (dtype, aval_of(maxval).dtype))
     beyond = lax.gt(maxval, aval_of(maxval).dtype.type(top))
     # Bounds are limited to what the dtype can hold.
@@ -377,8 +377,8 @@ def randint(
 
 
 def _within(x: Any, dtype: Any) -> Any:
-    """A bound of randint as `dtype`, limited to what that holds."""
-    # Limits of its own dtype as well: others would wrap around in it.
+    """A bound of randint as `dtype`, clamped to its range."""
+    # Also clamp to the limits of its own dtype: other limits would wrap in it.
     own = aval_of(x).dtype
     limits = dtypes.iinfo(dtype), dtypes.iinfo(own)
     least, most = max(int(i.min) for i in limits), min(int(i.max) for i in limits)

@@ -46,9 +46,9 @@ def _plain(name: str, traced, key, shape, dtype, out_sharding, **static) -> Any:
 
 
 def _with(name: str, traced, key, parameters, shape, dtype, out_sharding=None, safe=False) -> Any:
-    """A sampler with parameters, from its traced function; None as a shape means theirs.
+    """Call a traced sampler with parameters; None as a shape means the broadcast parameters' shape.
 
-    With `safe` the dtype must hold the parameters, which JAX asks of some samplers.
+    With `safe` the dtype must hold the parameters, which JAX requires of some samplers.
     """
     key, _ = one_key(name, key)
     dtype = float_dtype(name, dtype)
@@ -106,7 +106,7 @@ def _finest_gumbel(key, shape):
     carry = lax.convert_element_type(lax.eq(flipped, u32(0xFFFFFFFF)), np.uint32)
     high = _where(small, high, lax.add(lax.bitwise_not(high), carry))
     low = _where(small, low, lax.add(flipped, u32(1)))
-    # Its first 24 binary digits, and how many zeros stand before them.
+    # Its first 24 binary digits, and the number of zeros before them.
     short = lax.eq(high, u32(0))
     skipped = lax.mul(lax.convert_element_type(short, np.uint32), u32(32))
     zeros = lax.add(lax.clz(_where(short, low, high)), skipped)
@@ -247,7 +247,7 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
 @sampler
 def _double_sided_maxwell(key, loc, scale, *, shape, dtype):
     own = lax.broadcast_shapes(shape_of(loc), shape_of(scale))
-    # JAX's shape, with the parameters' axes once more at the end.
+    # JAX's shape, with the parameters' axes appended again.
     shape = (shape or own) + own
     first, second = keys_from(key)
     length = _maxwell(first, shape=shape, dtype=dtype)
@@ -392,8 +392,8 @@ def triangular(
     shape = sample_shape("triangular", shape, *(shape_of(v) for v in (left, mode, right)))
     check_safe("triangular", dtype, left, mode, right)
     low, high, peak = (spread(as_(v, dtype), shape) for v in (left, right, mode))
-    # The quantile function, in two pieces that meet at the peak.
-    # Where the peak lies between both ends: the probability of the rising piece.
+    # The quantile function, in two pieces that meet at the peak. The peak's relative position is
+    # the probability of the rising piece.
     share = lax.div(lax.sub(peak, low), lax.sub(high, low))
     u = _uniform(key, 0.0, 1.0, shape=shape, dtype=dtype)
     rising = lax.mul(lax.mul(u, lax.sub(high, low)), lax.sub(peak, low))

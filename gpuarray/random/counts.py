@@ -1,7 +1,7 @@
 """Counts: Poisson, binomial and multinomial numbers, drawn by rejection in a loop.
 
-Floor 6. In: a key, parameters that broadcast, a shape, a dtype. Out: arrays of counts. A loop
-draws for all elements at once, until every one of them has accepted a number.
+Floor 6. In: a key, parameters that broadcast, a shape, a dtype. Out: arrays of counts. A loop draws
+for all elements together, until every one of them has accepted a number.
 
 Methods: Knuth's product of uniform numbers for a small Poisson mean; Hörmann, "The transformed
 rejection method for generating Poisson random variables" (1993) and "The generation of binomial
@@ -65,7 +65,7 @@ def _poisson_knuth(key, lam, *, shape, dtype, max_iters):
     def step(carry):
         i, count, key, log_product = carry
         key, subkey = keys_from(key)
-        # Elements that are done keep their count, while others go on.
+        # Elements that are done keep their count, while others continue.
         count = lax.select(log_product > -lam, count + 1, count)
         u = _uniform(subkey, 0.0, 1.0, shape=shape, dtype=number)
         return i + 1, count, key, log_product + lax.log(u)
@@ -123,7 +123,7 @@ def _poisson(key, lam, *, shape, dtype):
     few = _poisson_knuth(key, low, **limits)
     many = _poisson_rejection(key, high, **limits)
     out = lax.select(small, few, many)
-    # A mean of 0 leaves nothing to draw.
+    # A mean of 0 always gives 0.
     return lax.select(lam == 0, lax.full_like(out, 0), out)
 
 
@@ -239,7 +239,7 @@ def _binomial(key: Any, count: Any, p: Any, shape: tuple[int, ...], dtype: Any, 
     q_bad = q_nan | q_negative
     # Harmless numbers in the loops, which would not end with nan; the result is replaced below.
     q = lax.select(q_bad, lax.full_like(q, 0.01), q)
-    # Waiting times cost a step a success, rejection the same for any mean.
+    # Waiting times cost one step for each success, rejection the same for any mean.
     rare = count_bad | (count * q <= 10)
     whole = lax.floor(count)
     # Each method gets harmless parameters where the other one's result counts.
@@ -280,7 +280,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
             )
     dtype = float_dtype("binomial", dtype)
     shape = sample_shape("binomial", shape, shape_of(n), shape_of(p))
-    # As in JAX, p says in which dtype numbers are drawn.
+    # As in JAX, the dtype of p is that of the random numbers.
     number = dtypes.to_inexact_dtype(promotion.lattice_result_type(p)[0])
     count, chance = spread(as_(n, number), shape), spread(as_(p, number), shape)
     most = float(dtypes.finfo(dtype).max)
@@ -299,7 +299,7 @@ def multinomial(
     """How n trials fall into categories of probabilities p: [..., k] -> [*shape], summing to n.
 
     `shape` includes the axis of the categories, which is the last. Categories are drawn one after
-    another, each binomially from what is left.
+    another, each binomially from the remaining trials.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import random
@@ -318,7 +318,7 @@ def multinomial(
     sample_shape("multinomial", shape, own)
     sample_shape("multinomial", batch, shape_of(n))
     p = spread(as_(p, number), shape)
-    # One binomial a class: its share of what the classes before it left over.
+    # One binomial for each class: its share of the probability that remains after earlier classes.
     left = lax.cumsum(p, len(shape) - 1, reverse=True)
     ratios = p / gnp.where(left == 0, 1, left)
     keys = random_split_p.bind(key, shape=shape[-1:], **stream_params())

@@ -1,6 +1,6 @@
 """Choosing and ordering: permutations, samples of an array, categories, waiting times.
 
-Floor 6. In: a key, what to choose from, a shape. Out: arrays of choices.
+Floor 6. In: a key, the values to choose from, a shape. Out: arrays of choices.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def permutation(
 ) -> Array:
     """`x` in random order along an axis, or the numbers 0, ..., x - 1 in random order.
 
-    Slices move as wholes, unless `independent` shuffles every line of the axis by itself.
+    Slices move as wholes, unless `independent` shuffles every line of the axis separately.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import random
@@ -135,7 +135,7 @@ def choice(
         axis = canonical_axis(axis, len(own))
         n = own[axis]
     draws = prod(shape)
-    # Nothing to draw from is no error then.
+    # Then an empty population is not an error.
     if draws == 0:
         full = shape if whole else own[:axis] + shape + own[axis + 1 :]
         return lax.full(full, 0, dtypes.default_int() if whole else dtypes.dtype(a))
@@ -168,7 +168,7 @@ def choice(
         total = gnp.cumsum(p)
         last = lax.index_in_dim(total, n - 1, 0, False)
         u = _uniform(key, 0.0, 1.0, shape=shape, dtype=dtype)
-        # 1 - u lies in (0, 1]: an entry of probability 0 at the front is never chosen.
+        # 1 - u is in (0, 1]: an entry of probability 0 at the front is never chosen.
         index = gnp.searchsorted(total, lax.mul(last, lax.sub(dtype.type(1), u)))
         index = as_(index, dtypes.default_int())
     else:
@@ -195,8 +195,8 @@ def categorical(
 ) -> Array:
     """Random indices along an axis, with probabilities softmax(logits).
 
-    The result has the shape of `logits` without the axis; `shape` may put more axes in front of
-    that. Without `replace` the samples of one distribution are all different.
+    The result has the shape of `logits` without the axis; `shape` may add axes in front. Without
+    `replace` the samples of one distribution are distinct.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import random

@@ -137,7 +137,7 @@ def key_dtype(impl_spec: Any = None) -> dtypes.KeyDtype:
 
 
 def _like(found: Any, plain: bool) -> Any:
-    # Words in, words out: old programs get what they had.
+    # Words in, words out, for old programs.
     return random_unwrap_p.bind(found) if plain else found
 
 

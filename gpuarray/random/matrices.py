@@ -61,7 +61,7 @@ def multivariate_normal(
     key, _ = one_key("multivariate_normal", key)
     if method not in ("svd", "eigh", "cholesky"):
         raise ValueError(f"method must be one of 'svd', 'eigh', 'cholesky', got {method!r}")
-    # Without a dtype, that of the parameters, where it is a float.
+    # Without a dtype argument, that of the parameters, if it is a float.
     own = promotion.result_type(mean, cov)
     if dtype is not None or dtypes.kind_of(own) != "f":
         dtype = float_dtype("multivariate_normal", dtype)

@@ -1,7 +1,7 @@
 """The concrete Array: immutable, and either ready (with buffers) or pending (with work to fill it).
 
 Floor 5. In: an aval, a Place and a buffer for each device, or the pending work. Out: the user's
-value, with all that Python, NumPy and other libraries may ask of it.
+value, with the protocols that Python, NumPy and other libraries use.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ArrayImpl(Array):
     _bufs :
         Buffers, one for each device; None while pending and after deletion.
     _work :
-        What fills it (an object with `resolve()`); None once it is ready.
+        The work that fills it (an object with `resolve()`); None once it is ready.
     _made_at :
         The calls that made it, where the setting `array_tracebacks` is on; else unset.
     _exported :
@@ -84,7 +84,7 @@ class ArrayImpl(Array):
         return self._fetched()
 
     def _fetched(self, explicit: bool = False) -> np.ndarray:
-        """Return the value on the host; `explicit` says that the user asked for the copy."""
+        """Return the value on the host; `explicit` means that the user requested the copy."""
         if not self._place.is_single:
             if self._place.spans and not self.is_fully_replicated:
                 raise RuntimeError(
@@ -95,7 +95,7 @@ class ArrayImpl(Array):
                 )
             return read_only(pieces.whole(self._place, self.aval.shape, self._buffers()))
         buffer = self._buffer()
-        # The guard is looked at for GPUs only: on the CPU nothing is copied.
+        # The guard applies to GPUs only: on the CPU nothing is copied.
         if type(buffer) is Buffer and state.transfer_guard_device_to_host is not None:
             devices.guard("device_to_host", f"aval={self.aval}", explicit)
         if type(buffer) is Buffer:
@@ -131,7 +131,7 @@ class ArrayImpl(Array):
 
     def __buffer__(self, flags):
         self._one_device("the buffer protocol", BufferError)
-        # A view of a copy would keep the GPU's memory taken; NumPy, refused here, asks for a copy.
+        # A view of a copy would keep GPU memory in use; refused here, NumPy requests a copy.
         if self._place.device.platform == "gpu":
             raise BufferError(
                 f"the buffer protocol is for memory of the host, and this array is on "
@@ -209,8 +209,8 @@ class ArrayImpl(Array):
         return self._host(f"{kind.__name__}()")
 
     def __iter__(self):
-        # The elements of an array along an axis that is cut lie as they can; it is in programs,
-        # whose operations have types, that the axis must be gathered first.
+        # The elements of an array along a sharded axis are laid out automatically; only in
+        # programs, whose operations have types, must the axis be gathered first.
         with unclear_is_whole():
             return super().__iter__()
 
@@ -280,7 +280,7 @@ class ArrayImpl(Array):
             value = value.astype(np.float32 if dtypes.kind_of(dtype) == "f" else object)
         body = np.array2string(value, separator=", ", prefix="Array(", suffix=",")
         tail = f"dtype={dtype.name}{weak})"
-        # The dtype goes on the last line if it fits, like NumPy's own.
+        # The dtype goes on the last line if it fits, as NumPy does.
         last_line = len(body) - (body.rfind("\n") + 1)
         fits = last_line + len(tail) + 1 <= np.get_printoptions()["linewidth"]
         glue = " " if fits else " " * len("Array(")
@@ -306,19 +306,19 @@ class ArrayImpl(Array):
     # ---- devices and memory ----
     @property
     def sharding(self):
-        """How the array is laid over devices."""
+        """How the array is sharded over devices."""
         found = self._place.sharding
-        # On one device a result has the Place of what it was computed from, of whatever rank.
+        # On one device a result has the Place of its operands, of whatever rank.
         return found if self._place.is_spread else found._without_cuts_beyond(self.ndim)
 
     @property
     def device(self):
-        """The device the array is on; its sharding, where it lies over several."""
+        """The device the array is on; its sharding, if it spans several."""
         return self._place.device if self._place.is_single else self._place.sharding
 
     @property
     def format(self) -> Format:
-        """How the array lies over devices, and in which order each holds its elements."""
+        """The array's sharding, and the memory layout of each piece."""
         if isinstance(self.aval.dtype, dtypes.ExtendedDType):
             raise AttributeError("an array of an extended dtype has no attribute 'format'")
         if self.is_deleted():
@@ -366,20 +366,20 @@ class ArrayImpl(Array):
         return [Shard(*piece, self._piece(piece.device, buffers[piece.device])) for piece in found]
 
     def _alone(self) -> ArrayImpl:
-        """Return an array on one device as one whose sharding says no more than that."""
+        """Return an array on one device with the plain sharding of that device."""
         if isinstance(self._place.sharding, SingleDeviceSharding):
             return self
         return self._piece(self._place.device, self._buffer())
 
     def _piece(self, device: Any, buffer: Any) -> ArrayImpl:
-        """Return one device's piece as an array of its own."""
+        """Return one device's piece as a separate array."""
         aval = self.aval.update(shape=self.sharding.shard_shape(self.aval.shape), layout=None)
         place = laid_out(SingleDeviceSharding(device, memory_kind=self._place.kind))
         return ArrayImpl(place.typed(aval), place, [buffer])
 
     @property
     def global_shards(self) -> list[Shard]:
-        """One Shard for every piece; the data of those in other processes is None."""
+        """One Shard for every piece; the data of pieces in other processes is None."""
         if not self._place.spans:
             return self.addressable_shards
         mine = {shard.device: shard for shard in self.addressable_shards}
@@ -387,7 +387,7 @@ class ArrayImpl(Array):
         return [mine.get(piece.device) or Shard(*piece, None) for piece in found]
 
     def addressable_data(self, index: int):
-        """The piece number `index` as an array of its own."""
+        """Piece number `index` as a separate array."""
         shards, number = self.addressable_shards, util.index(index)
         if not -len(shards) <= number < len(shards):
             raise IndexError(
@@ -436,7 +436,7 @@ class ArrayImpl(Array):
         """Return the address of the first element.
 
         The memory belongs to this array as long as the array object lives: donating or deleting the
-        array does not hand it to others.
+        array does not make it reusable.
         """
         self._one_device("unsafe_buffer_pointer()", ValueError)
         buffer = self._exported = self._buffer()
@@ -455,7 +455,7 @@ ArrayImpl._known_aval = ArrayImpl.aval
 
 
 def key_words(storage: np.ndarray, dtype) -> np.ndarray:
-    """Return the numbers of stored elements, such as the words of random keys, along last axes."""
+    """Return the numbers in stored elements, such as the words of random keys, along last axes."""
     shape, number = dtype.element
     flat = np.ascontiguousarray(storage).reshape(-1)
     return flat.view(number).reshape(*np.shape(storage), *shape)

@@ -1,7 +1,8 @@
-"""The compile cache: one Executable for each structure, compiled once however many threads ask.
+"""The compile cache: one Executable for each structure, compiled once even if several threads need
+it.
 
 Floor 5. In: a hashable key, and a function that makes the Graph. Out: an Executable, and a history
-of what was compiled and why.
+of compilations with their reasons.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _log = logging.getLogger("gpuarray")
 
 
 class CompileRecord(NamedTuple):
-    """A line of the history: what was compiled, how long it took, and the reason."""
+    """A line of the history: the program that was compiled, how long it took, and the reason."""
 
     kind: str
     name: str
@@ -40,11 +41,11 @@ class CompileRecord(NamedTuple):
 
 
 class Cache:
-    """A memo by key in which a value is made once: by the first thread that asks.
+    """A memo by key in which a value is made once, by the first thread that needs it.
 
-    Other threads that ask meanwhile wait for it. `weigh(value)` estimates its bytes. Values with a
-    weight count against bounds that hold for all caches together: when half of what may be kept is
-    new, all caches begin a new generation (see `util.Recent`).
+    Other threads wait for it meanwhile. `weigh(value)` estimates its bytes. Values with a weight
+    count against a common bound of all caches: when half of it is new, all caches begin a new
+    generation (see `util.Recent`).
     """
 
     def __init__(self, weigh: Callable[[Any], int] | None = None):
@@ -176,7 +177,8 @@ EVICTED = (
 
 
 class FunctionCache:
-    """What was traced and compiled for one function and one set of options, for all its wrappers.
+    """The traces and executables of one function with one set of options, shared by all its
+    wrappers.
 
     Attributes
     ----------
@@ -218,7 +220,7 @@ class FunctionCache:
         return f"a setting changed: {', '.join(near[0].differences(settings))}"
 
     def nearest(self, key: tuple) -> tuple | None:
-        """Return the most alike of the last calls; None without any, and where the call is known.
+        """Return the most similar of the recent calls; None if there is none, or the call is known.
 
         Same structure counts first, then same static arguments.
         """
@@ -237,8 +239,8 @@ class FunctionCache:
         """Begin a new generation."""
         self.entries.turn()
         self.programs.turn()
-        # The fast way asks no cache, so that what it calls would look unused: without it the next
-        # call finds its entry, which is taken over.
+        # The fast path bypasses the cache, so that its entries would look unused: without it the
+        # next call finds its entry, which is taken over.
         self.fast.clear()
 
     def clear(self) -> None:
@@ -269,8 +271,8 @@ def of_function(fun: Callable, options: Hashable) -> FunctionCache:
 
 # ---- programs ----
 def report(line: CompileRecord, program: DeviceProgram) -> None:
-    """Log, print or dump what was compiled, as the settings ask for."""
-    # Debuggers ask for all that is logged.
+    """Log, print or dump a compilation, depending on the settings."""
+    # At debug level everything is logged.
     level = logging.WARNING if state.log_compiles else logging.DEBUG
     _log.log(level, "Compiled %s for %s in %.4f s", line.name, line.kind, line.seconds)
     # The levels of GPUARRAY_DEBUG: groups, graphs, source.
@@ -290,7 +292,7 @@ def report(line: CompileRecord, program: DeviceProgram) -> None:
 
 @functools.lru_cache(16)
 def _say_unwritable(folder: str, reason: str) -> None:
-    """Said once, for what is dumped is not what was asked of the program."""
+    """Warn once only: dumping is not part of the program's work."""
     warnings.warn(
         f"programs cannot be written to {folder!r} ({reason}): choose another folder for the "
         "setting `dump`",

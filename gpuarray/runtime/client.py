@@ -1,7 +1,7 @@
-"""What devices know of the runtime: their memory, and the client that all of a platform share.
+"""The runtime side of devices: their memory, and the client that all devices of a platform share.
 
-Floor 5. In: devices. Out: what `Device.client`, `Device.memory_stats` and `Device.live_buffers`
-answer.
+Floor 5. In: devices. Out: the results of `Device.client`, `Device.memory_stats` and
+`Device.live_buffers`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpuarray.runtime.memory import live_arrays
 
 
 class Client:
-    """The devices of one platform, as one thing to ask.
+    """The devices of one platform, as one object.
 
     >>> import gpuarray as ga
     >>> client = ga.devices("cpu")[0].client
@@ -23,7 +23,7 @@ class Client:
     ('cpu', True)
     """
 
-    #: What runs programs, in words.
+    #: The name of the runtime.
     runtime_type = "gpuarray"
 
     def __init__(self, platform: str):
@@ -82,9 +82,9 @@ class Client:
 
 
 class _Answers:
-    """What a Device asks of the runtime."""
+    """The runtime's implementation of Device methods."""
 
-    # The same client each time, as identity is what programs compare.
+    # The same client each time, since programs compare by identity.
     client = staticmethod(functools.cache(Client))
 
     @staticmethod

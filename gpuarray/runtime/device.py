@@ -43,8 +43,8 @@ _counts: tuple[int, ...] = ()
 _chosen_gpus: tuple[int, ...] | None = None
 #: Process, number on its machine and name of the GPUs of all processes; empty: all are ours.
 _all_gpus: tuple[tuple[int, int, str], ...] = ()
-#: The line that first asked for devices: processes have to be joined before, and the error says
-#: where it was too late.
+#: The line that first used devices: processes have to be joined before that, and the error names
+#: the line.
 _first_use: Any = None
 
 
@@ -54,7 +54,7 @@ def join(
     gpus: Sequence[int] | None,
     all_gpus: Sequence[tuple[int, int, str]] = (),
 ) -> None:
-    """Make this process one of several: before any device is asked for.
+    """Make this process one of several: must come before any use of devices.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def join(
 
 
 def first_use() -> Any:
-    """Return the line that first asked for devices; None where nobody has."""
+    """Return the line that first used devices; None if no line has."""
     return _first_use
 
 
@@ -93,8 +93,7 @@ def _cpu_devices() -> list[Device]:
                 _noted()
                 counts = _counts or (max(1, state.num_cpu_devices),)
                 owners = [(p, i) for p, count in enumerate(counts) for i in range(count)]
-                # Numbers count through all processes, in their order, so that each knows every
-                # device.
+                # Numbers run through all processes, in order, so that each knows every device.
                 _cpus.extend(
                     Device("cpu", number, process_index=p, local_hardware_id=i)
                     for number, (p, i) in enumerate(owners)
@@ -104,7 +103,7 @@ def _cpu_devices() -> list[Device]:
 
 def _simulator_devices() -> list[Device]:
     if not _simulators:
-        hostcc.compiler()  # raises here, at the call, where there is none
+        hostcc.compiler()  # raises here, at the call, if there is none
         with _lock:
             if not _simulators:
                 _noted()
@@ -117,7 +116,7 @@ def _simulator_devices() -> list[Device]:
 
 def _gpu_devices() -> list[Device]:
     if not _gpus:
-        found = cuda.gpus()  # raises here, at the call, where there is none
+        found = cuda.gpus()  # raises here, at the call, if there is none
         with _lock:
             if not _gpus:
                 _noted()
@@ -125,7 +124,7 @@ def _gpu_devices() -> list[Device]:
                     Device("gpu", number, name, process, index)
                     for number, (process, index, name) in enumerate(_all_gpus)
                 )
-                # One process: it has told no other which GPUs it has.
+                # With one process, no other process knows its GPUs.
                 if not _all_gpus:
                     _gpus.extend(
                         Device("gpu", gpu.index, gpu.name, Device.here)
@@ -136,7 +135,7 @@ def _gpu_devices() -> list[Device]:
 
 
 def forget_gpus() -> None:
-    """Look for GPUs again when a device is next asked for."""
+    """Look for GPUs again on the next use of a device."""
     _gpus.clear()
     cuda.forget()
     ranges.use_marks(None)
@@ -180,7 +179,7 @@ _no_range = nullcontext()
 
 
 def gpus_in_use() -> list[Device]:
-    """Return the GPUs if any were asked for yet; it does not look for them."""
+    """Return the GPUs if they have been used yet; it does not look for them."""
     return list(_gpus)
 
 
@@ -219,7 +218,7 @@ def _default_devices() -> list[Device]:
 
 
 def _check_count(value: int) -> None:
-    """Refuse a new number of simulated devices once arrays may be on the old ones."""
+    """Refuse a new number of simulated devices once arrays may be on the existing ones."""
     # Devices are objects that arrays hold: their number is fixed once they exist.
     have = _counts[Device.here] if _counts else len(_cpus or _simulators)
     if have and max(1, value) != have:
@@ -253,7 +252,7 @@ config.on_update("cuda_visible_devices", _check_visible)
 
 def _check_there(value: Any) -> None:
     """Refuse the name of a platform that cannot be used here."""
-    # Nothing is asked of devices yet: their number may be set, and processes joined, after it.
+    # Do not create devices yet: their number may be set, and processes joined, after this.
     name = ALIASES.get(value, value) if isinstance(value, str) else ""
     if name == "simulator":
         hostcc.compiler()  # raises
@@ -277,7 +276,7 @@ def guard(direction: str, what: str, explicit: bool = False) -> None:
     """
     setting = f"transfer_guard_{direction}"
     level = getattr(state, setting)
-    # "disallow_explicit" and "log_explicit" mean copies that were asked for, too.
+    # "disallow_explicit" and "log_explicit" apply to explicit copies, too.
     if level in (None, "allow") or explicit and not level.endswith("explicit"):
         return
     words = f"{direction.replace('_', '-')} transfer: {what}"
@@ -323,7 +322,7 @@ def devices(backend: str | None = None) -> list[Device]:
     try:
         return list(_DEVICES[backend]())
     except DeviceError as error:
-        # Those who ask whether there is one look for JAX's first words.
+        # Programs that test for a backend look for JAX's first words.
         raise DeviceError(f"Unknown backend {backend!r} on this machine: {error}") from None
 
 
@@ -466,7 +465,7 @@ def _own(found: list[Device]) -> Device:
 
 
 def place_for(target) -> Place:
-    """Return the committed Place for what users pass as `device=`.
+    """Return the committed Place for a user's `device=` argument.
 
     It may be a Device, a Sharding, or a name such as 'cpu' or 'gpu:1'.
     """

@@ -1,4 +1,4 @@
-"""Run compiled programs, at once or on a worker thread.
+"""Run compiled programs, immediately or on a worker thread.
 
 Floor 5. In: a Graph, arrays, a Place. Out: an Executable, whose `launch` fills result arrays; it is
 asynchronous where the work is worth another thread.
@@ -35,7 +35,7 @@ from gpuarray.runtime.device import gpu_of, stored
 from gpuarray.runtime.memory import out_of_memory
 from gpuarray.runtime.stream import Flight, stream_of
 
-#: Loaded by the first program that asks for native code.
+#: Loaded by the first program that needs native code.
 native_program = util.lazy_module("gpuarray.backends.native.program")
 
 #: Work of fewer element-operations is done on the caller's thread.
@@ -43,12 +43,12 @@ ASYNC_FROM = 1 << 20
 #: The same for native code: about a millisecond of exponentials. To wake a worker takes 30 us on a
 #: quiet machine and 200 on a busy one.
 NATIVE_ASYNC_FROM = 1 << 25
-#: Native work that moves so many bytes takes as long, however few operations it is.
+#: Native work that moves this many bytes takes as long, even with few operations.
 NATIVE_ASYNC_BYTES = 1 << 25
 
 
 class Constants:
-    """Values that a program reads beside its inputs, as buffers made once for each device.
+    """Values that a program reads besides its inputs, as buffers made once for each device.
 
     They belong to the Graph that they come from, not to the Executable, which other graphs share.
     """
@@ -58,7 +58,7 @@ class Constants:
     def __init__(self, values: Sequence[Any] = (), avals: Sequence[ShapedArray] = ()):
         self.values, self._avals = values, avals
         places = [x._place for x in values if type(x) is ArrayImpl]
-        #: The place of the first one that lies over several devices; None if none does.
+        #: The place of the first constant that spans several devices; None if none does.
         self.over: Place | None = next((p for p in places if p.is_spread), None)
         self._made: dict[Any, list] = {}
         self._beside: dict[frozenset[Device], Constants] = {}
@@ -66,8 +66,8 @@ class Constants:
     def beside(self, devices: Sequence[Device]) -> Constants:
         """Return the constants of a program whose devices are settled without them.
 
-        A constant has no say then: what lies over other devices is read from a copy on one of
-        these.
+        A constant does not determine the place then: if it is on other devices, a copy on one of
+        these is read.
         """
         if self.over is None or not devices:
             return self
@@ -95,7 +95,9 @@ NO_CONSTANTS = Constants()
 
 
 def _spread_over(x: Any) -> frozenset[Device]:
-    """Return the devices that an array lies over; none for what a program takes from anywhere."""
+    """Return the devices that an array spans; none for values that a program takes from
+    anywhere.
+    """
     several = type(x) is ArrayImpl and x._place.is_spread
     return frozenset(x._place.all_devices) if several else frozenset()
 
@@ -111,7 +113,7 @@ def separated(graph: Graph) -> tuple[Graph, Constants]:
     found = graph.derived.get("separated")
     if found is None:
         found = graph.derived["separated"] = _separated(graph)
-    # None stands for the graph itself: a graph that holds itself would never be freed.
+    # None means the graph itself: a graph that held itself would never be freed.
     return found[0] or graph, found[1]
 
 
@@ -129,8 +131,8 @@ class Executable:
     """A compiled Graph: its Plan, and the Programs that run it, made on demand for each device.
 
     The Graph holds no constants: they are inputs (see `separated`). `announce(program, seconds)` is
-    called for every DeviceProgram that is made, also with a reason where there were others before.
-    What is `over_devices` is planned for one device only when that is asked for.
+    called for every DeviceProgram that is made, with a reason if there were others before. A Graph
+    with `over_devices` is planned for one device only when needed.
     """
 
     __slots__ = (
@@ -163,14 +165,16 @@ class Executable:
 
     @property
     def heavy(self) -> bool:
-        """Whether a worker should run it while the caller goes on; a GPU does so by itself."""
+        """Whether a worker should run it while the caller continues; a GPU is asynchronous
+        anyway.
+        """
         if self._heavy is None and self._plan is not None:
             self._heavy = self._takes_long(self._plan.work)
-        # What is not planned for one device runs on several.
+        # A program not planned for one device runs on several.
         return self._heavy is not False
 
     def _takes_long(self, work: float) -> bool:
-        """Whether a worker should do `work` operations while the caller goes on."""
+        """Whether a worker should do `work` operations while the caller continues."""
         # A callback takes as long as with NumPy, and may wait for work behind its own.
         if self.native == "off" or not is_pure_structure(self.graph):
             return work >= ASYNC_FROM
@@ -188,7 +192,7 @@ class Executable:
         return self._plan
 
     def on(self, device: Device) -> DeviceProgram:
-        """Return the program for a device, made when it is first asked for."""
+        """Return the program for a device, made on first use."""
         # CPU devices share programs; each GPU has its own.
         key = device if device.platform == "gpu" else device.platform
         found = self._programs.get(key)
@@ -206,8 +210,8 @@ class Executable:
 
 
 def backend_compile_and_load(backend: Any, executable: Executable, device: Device) -> DeviceProgram:
-    """Make the program of a device. `backend` is the device's client: libraries that forbid to
-    compile for a platform put a function of theirs in the place of this one.
+    """Make the program of a device. `backend` is the device's client: libraries that forbid
+    compiling for a platform replace this function.
     """
     return DeviceProgram(executable.plan, executable.donated, device, executable.native)
 
@@ -221,7 +225,8 @@ class DeviceProgram:
         self.plan = plan
         self.gpu = gpu_of(device)
         self.run: Any
-        # The Graph has none, but what its loops compute before their turns may read theirs.
+        # The Graph has none, but values that its loops compute before their iterations may use
+        # theirs.
         consts = stored_constants(plan.graph)
         if self.gpu is not None:
             self.run = cuda_build(plan, consts, donated, gpu=self.gpu)
@@ -243,7 +248,7 @@ class DeviceProgram:
         except Exception as error:
             if not numpy_program.renewed(error):
                 raise explained(self, error) from None
-        # The scratch state of this thread has been renewed: nothing has run, so run it again.
+        # The scratch state of this thread was renewed and nothing has run, so run it again.
         return self(*buffers)
 
 
@@ -279,7 +284,7 @@ def launch(
 ) -> Flight | None:
     """Fill `arrays` with the results for `inputs` (arrays or scalars).
 
-    It is done now, or in the Flight that is returned.
+    It is done on return, or when the returned Flight is.
 
     Parameters
     ----------
@@ -390,7 +395,7 @@ def check_numbers(what: str, buffers: list, site) -> None:
         value = np.asarray(buffer)
         if value.dtype.kind not in "fcV" or dtypes.issubdtype(value.dtype, np.integer):
             continue
-        # Narrow floats have no isnan of their own.
+        # Narrow floats have no isnan.
         wide = value if value.dtype.kind in "fc" else value.astype(np.float32)
         for wanted, test, word in (
             (state.debug_nans, np.isnan, "nan"),

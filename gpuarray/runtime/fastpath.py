@@ -24,8 +24,8 @@ from gpuarray.runtime.execute import Constants, Executable, explained
 def fits(executable: Executable) -> bool:
     """Whether calls run on the caller's thread, as the fast path does.
 
-    Heavy work goes to a worker thread, except on a GPU, which is asynchronous by itself. Results in
-    another memory than a device's own may have to be moved there.
+    Heavy work goes to a worker thread, except on a GPU, which is asynchronous. Results in another
+    memory than a device's own may have to be moved there.
     """
     if any(map(space_in, executable.out_avals)):
         return False
@@ -50,7 +50,7 @@ def generate(
         place = arrays[0]._place
         if any(x._place is not place for x in arrays) or place.is_spread:
             return over_several(*arrays)
-        # A place that nobody has asked for gives way to the mesh in context.
+        # An uncommitted place gives way to the mesh in context.
         if not place.committed and spread.place_of_work(place) is not place:
             return general(*arrays)
         found = made.get(place)
@@ -104,7 +104,7 @@ def several(
             if None in rows:  # pending or deleted
                 return general(*arrays)
             rows = [
-                # CPU devices share memory: what is on one of them is on each of the others.
+                # CPU devices share memory: an array on one of them is on all of them.
                 row * count if one else row  # pyright: ignore[reportOptionalOperand]
                 for row, one in zip(rows, ones, strict=True)
             ]
@@ -119,8 +119,8 @@ def several(
 
 
 def _direct(team: spread.Team, places: tuple[Place, ...]) -> bool:
-    """Whether arrays in these places are what a team takes, without a move."""
-    # Each GPU needs a copy of what is on one device.
+    """Return whether a team takes arrays in these places without a move."""
+    # Each GPU needs a copy of an array on one device.
     shared = team.grid.devices[0].platform != "gpu"
     return not team.heavy and all(
         wanted is place or (shared and place.is_single and not any(spec))

@@ -1,4 +1,4 @@
-"""What runs a program over several devices: CPU devices, simulators, or GPUs.
+"""Executors of programs over several devices: CPU devices, simulators, or GPUs.
 
 Floor 5. In: a Plan with collectives, and a grid of devices. Out: a function from the buffers of all
 devices to the results of all devices.
@@ -35,16 +35,16 @@ native: Any = lazy_module("gpuarray.backends.native.program")
 
 
 def fleet(plan: Plan, local: Graph, grid: Grid, donated: frozenset[int]) -> HostFleet | GpuFleet:
-    """Return what runs a plan, which is that of `local`, on the devices of a grid."""
+    """Return the executor of a plan, made from `local`, on the devices of a grid."""
     consts = stored_constants(plan.graph)
     sizes = grid.sizes or {"one": 1}
     platform = grid.devices[0].platform
     if platform == "gpu":
         return GpuFleet(plan, consts, grid, sizes, donated)
-    # MPI exchanges values while we compute; devices that share a memory do one thing at a time.
+    # MPI exchanges values during computation; devices that share memory do one thing at a time.
     if not all(device.is_addressable for device in grid.devices):
         plan = plan.overlapped
-    # What collectives compute, such as the sum of what all devices have, is worth a compiler, too.
+    # Computations inside collectives, such as the sum over devices, are compiled, too.
     if platform == "simulator":
         build, compile = simulator.build, simulator.compile_graph
     elif state.native == "off":
@@ -54,20 +54,20 @@ def fleet(plan: Plan, local: Graph, grid: Grid, donated: frozenset[int]) -> Host
     else:
         build, compile = numpy_program.build, later.compile_graph
     found = HostFleet(plan, local, build(plan, consts, donated), grid, compile, donated)
-    # What prints cannot be run twice, to compare; and processes would change to compiled code each
-    # at its time, and differ in last digits.
+    # A program that prints cannot be run twice for comparison; and processes would switch to
+    # compiled code at different times, and differ in the last digits.
     alone = found.count == len(grid.devices) and not found.each
     if alone and platform == "cpu" and state.native == "auto":
         found.later = over_devices.CompiledLater(plan, consts, donated, found.run)
     return found
 
 
-#: One object, so that devices that may write over nothing have the very same operands.
+#: One object, so that devices that may overwrite nothing have identical operands.
 _NOTHING: frozenset[int] = frozenset()
 
 
 class HostFleet:
-    """Devices in the memory of hosts, and one function; those of other processes run there."""
+    """Devices in host memory that share one function; other processes run theirs."""
 
     gpu = None  # for the explanation of errors
 
@@ -88,12 +88,12 @@ class HostFleet:
         self.engine = processes.engine(grid, compile)
         # Whose effects are one for each device, though all compute the same.
         self.each = any(map(has_effect, plan.graph.eqns))
-        # Whether all processes are known to run the same program; one alone need not ask.
+        # Whether all processes are known to run the same program; a single one need not check.
         talks: bool = run.talks  # pyright: ignore[reportFunctionMemberAccess]
         self.is_compared = self.count == len(grid.devices) or not talks
         # Small values, at the same place in all devices' loops: a stack of them does as well.
         here = self.count == len(grid.devices) and grid.devices[0].platform == "cpu"
-        # Of the Graph as it was: simplified ones are no more for transformations.
+        # From the original Graph: a simplified one is not valid for transformations.
         self.stacked = stacked(local, grid.sizes) if talks and here else None
 
     def __call__(self, inputs: list[list], given: Iterable[int] = ()) -> list[list]:
@@ -108,7 +108,7 @@ class HostFleet:
             self.is_compared = True
         rows: list[Any] = inputs
         if self.donated:
-            # What each device may write over is one more operand of its function.
+            # The inputs that each device may overwrite are one more operand of its function.
             rows = [*inputs, self._owned(inputs, self.donated.intersection(given))]
         try:
             return numpy_program.local.run(self._run, rows)
@@ -126,7 +126,7 @@ class HostFleet:
         ]
 
     def _run(self, inputs: list[list]) -> list[list]:
-        # A process without a device of this mesh takes part in nothing.
+        # A process without a device of this mesh does not take part.
         if not self.count:
             return [[] for _ in self.plan.graph.outvars]
         if self.stacked is not None and ranges.session is None:
@@ -144,10 +144,12 @@ class HostFleet:
         return _columns(self._by(self.run, operands))
 
     def _tried(self, later: over_devices.CompiledLater, operands: list[tuple]) -> list[list]:
-        """Run all devices by NumPy, and beside it by compiled code, which stays if it agrees."""
+        """Run all devices by NumPy and also by compiled code, which is used from then on if it
+        agrees.
+        """
         new, self.later = later.new, None
         if self.donated:
-            # Both read the inputs, so neither may write over them.
+            # Both read the inputs, so neither may overwrite them.
             operands = [(*row[:-1], _NOTHING) for row in operands]
         heard: list[over_devices.Heard] = [[] for _ in operands]
         wanted = self._by(self.run, operands, heard)
@@ -158,7 +160,9 @@ class HostFleet:
     def _by(
         self, run: Any, operands: list[tuple], heard: list[over_devices.Heard] | None = None
     ) -> list[list]:
-        """Run a function on each device's operands; note what they hear at exchanges if asked."""
+        """Run a function on each device's operands; record received values at exchanges if
+        requested.
+        """
         talks: bool = run.talks
         calls: list[Callable[..., Any]] = [run] * self.count
         if ranges.session is not None:
@@ -206,7 +210,7 @@ class _OnGpu:
 
 
 class GpuFleet:
-    """GPUs, each with a function of its own."""
+    """GPUs, each with its own function."""
 
     def __init__(self, plan: Plan, consts: list, grid: Grid, sizes: dict, donated: frozenset[int]):
         self.devices = [device for device in grid.devices if device.is_addressable]
@@ -225,7 +229,7 @@ class GpuFleet:
             run = cuda.build(plan, consts, donated, gpu=gpu, inside=inside)
             self.parts.append(_OnGpu(run, gpu))
         self.run = self.parts[0].run if self.parts else None
-        # Whether all processes are known to run the same program; one alone need not ask.
+        # Whether all processes are known to run the same program; a single one need not check.
         self.is_compared = party is None or not has_exchanges(plan.graph)
 
     def __call__(self, inputs: list[list], given: Iterable[int] = ()) -> list[list]:
@@ -247,7 +251,7 @@ class GpuFleet:
         try:
             return _columns(lockstep.run(programs, self._exchange, self.engine.among))
         except BaseException:
-            # Nobody waits for what is going on, and its memory is about to be used again.
+            # The current work is abandoned, and its memory is about to be reused.
             self.engine.settle()
             raise
 

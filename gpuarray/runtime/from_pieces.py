@@ -46,7 +46,7 @@ def make_array_from_callback(
     shape :
         Shape of the whole.
     sharding :
-        How it lies over devices.
+        Its sharding.
     data_callback :
         Function of the index (a tuple of slices of the whole) that returns that part. Devices that
         hold the same part share one call.
@@ -64,14 +64,14 @@ def make_array_from_callback(
     Array([[0., 1., 2.],
            [3., 4., 5.]], dtype=float32)
     """
-    # 1. What is wanted: the shape of the whole, and the shape of each part.
+    # 1. The requested shape of the whole, and the shape of each part.
     shape, place = _lengths(shape), _place("make_array_from_callback", sharding)
     laid: Sharding = place.sharding
     if not callable(data_callback):
         raise wrong_type(data_callback, "a function of an index, a tuple of slices")
     index = laid.devices_indices_map(shape)
     expected = tuple(laid.shard_shape(shape))
-    # 2. The parts: one call for each distinct one, checked as it comes.
+    # 2. The parts: one call for each distinct one, each checked immediately.
     made: dict[Any, Any] = {}
     buffers = []
     # By region, not by index: devices with the same part have equal slices, which were not
@@ -84,7 +84,7 @@ def make_array_from_callback(
                     "jax.make_array_from_callback cannot be called within a traced context: its "
                     "data_callback returned a traced value, and must return the data itself"
                 )
-            # Copied where it is memory of the user's, who may write to it afterwards.
+            # Copied if it is the user's memory, which may be written to later.
             value = from_host(part)
             if value.shape != expected:
                 raise ValueError(
@@ -94,7 +94,7 @@ def make_array_from_callback(
                 )
             made[region] = value
         buffers.append(made[region])
-    # A process may hold no piece: then nothing but the caller can say the dtype.
+    # A process may hold no piece: then only the caller knows the dtype.
     if not made and dtype is None:
         raise ValueError(_UNKNOWN.format("make_array_from_callback"))
     kinds = {x.dtype for x in made.values()} or {dtypes.canonicalize_dtype(dtype)}
@@ -121,14 +121,14 @@ def make_array_from_single_device_arrays(
 ) -> ArrayImpl:
     """Make an array over several devices of its pieces, one array on each device.
 
-    Nothing is copied. The pieces may come in any order: each is known by its device.
+    Nothing is copied. The pieces may come in any order: each is identified by its device.
 
     Parameters
     ----------
     shape :
         Shape of the whole.
     sharding :
-        How it lies over devices.
+        Its sharding.
     arrays :
         A piece for each device of this process in the sharding.
     dtype :
@@ -155,7 +155,7 @@ def make_array_from_single_device_arrays(
     shape, place = _lengths(shape), _place(what, sharding)
     laid: Sharding = place.sharding
     expected = tuple(laid.shard_shape(shape))
-    # Each piece by itself, before anything is said of the whole.
+    # Check each piece separately before the whole.
     for number, x in enumerate(arrays):
         if isinstance(x, Tracer):
             raise ValueError(
@@ -170,8 +170,8 @@ def make_array_from_single_device_arrays(
                 f"shard each. An argument array had {len(x._place.devices)} shard(s): give the "
                 f"pieces of arrays[{number}], x.addressable_shards[i].data"
             )
-    # Without pieces two things may be missing: the dtype, and pieces for devices that need
-    # one. One message says both.
+    # Without pieces two things may be missing: the dtype, and pieces for devices that need one. One
+    # message names both.
     unknown = "" if arrays or dtype is not None else _UNKNOWN.format(what)
     by_device = {x._place.device: x for x in arrays}
     if wrong := _other_devices(what, by_device, len(arrays), place):
@@ -184,8 +184,7 @@ def make_array_from_single_device_arrays(
                 f"{what}: arrays[{number}], on {x._place.device}, has shape {x.shape}; expected "
                 f"{expected}, the part of {shape} under {laid}"
             )
-    # A weak type may differ between pieces: the whole has a strong one, and the dtype is what
-    # counts.
+    # A weak type may differ between pieces: the whole has a strong one, and only the dtype counts.
     avals = {x.aval.strip_weak_type().dtype for x in by_device.values()}
     if len(avals) > 1:
         raise ValueError(
@@ -201,7 +200,7 @@ def make_array_from_single_device_arrays(
 def _other_devices(
     what: str, given: dict[Device, ArrayImpl], count: int, place: Place
 ) -> str | None:
-    """What is wrong with the devices of pieces: one for each device of the place is needed."""
+    """Describe the mismatch of pieces and devices: each device of the place needs one."""
     lacking = [d for d in place.devices if d not in given]
     if count != len(place.devices):
         return (
@@ -234,14 +233,14 @@ def make_array_from_process_local_data(
     Parameters
     ----------
     sharding :
-        How the whole lies over devices: a Sharding, a PartitionSpec under a mesh, or a Device.
+        The sharding of the whole: a Sharding, a PartitionSpec under a mesh, or a Device.
     local_data :
-        The parts of this process's devices, put together. With one process it is the whole. A
-        pytree of data becomes one of arrays, all laid out alike.
+        The concatenated parts of this process's devices. With one process it is the whole. A pytree
+        of data becomes one of arrays, all with the same sharding.
     global_shape :
         Shape of the whole. Along an axis where it is the data's own length, each process gives all
-        of the axis; None (also for one axis) stands for the length that the processes' parts make.
-        For a pytree of data, one shape for all or a pytree of them that is a prefix of it.
+        of the axis; None (also for one axis) means the total length of the processes' parts. For a
+        pytree of data, one shape for all or a pytree of them that is a prefix of it.
 
     Examples
     --------
@@ -334,7 +333,7 @@ def _of_local(
         scale = total / count
         ours = {round(a * scale): round(first * scale) for (a, _), first in zip(mine, firsts)}
         starts.append({round(a * scale): round(a * scale) for a, _ in mine} if total == n else ours)
-    # The buffers: what each device has, cut out of this process's data.
+    # The buffers: each device's part, cut out of this process's data.
     value = np.asarray(from_host(data)._value)
     buffers = []
     made: dict[Any, Any] = {}

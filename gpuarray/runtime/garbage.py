@@ -1,7 +1,7 @@
 """Guard against arrays in reference cycles, whose memory stays taken until a collection.
 
 Floor 5. In: the setting `array_garbage_collection_guard`. Out: for each such array a line in the
-log ("log"), or the end of the process ("fatal"). While the setting allows them, nothing is watched.
+log ("log"), or the end of the process ("fatal"). While the setting is "allow", nothing is watched.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _log = logging.getLogger("gpuarray")
 
 
 def _watch(phase: str, _: Any) -> None:
-    """Give arrays a finalizer while a collection runs, and none otherwise: it would cost all."""
+    """Give arrays a finalizer only while a collection runs, since it slows all of them down."""
     if phase == "stop":
         if "__del__" in ArrayImpl.__dict__:
             del ArrayImpl.__del__  # pyright: ignore[reportAttributeAccessIssue]
@@ -39,7 +39,7 @@ def _freed(array: ArrayImpl) -> None:
 
 
 def _follow(value: Any) -> None:
-    """Watch collections once the setting asks for it.
+    """Watch collections once the setting is used.
 
     Not before, because an interrupt (Ctrl-C) is lost in a function that the collector calls.
     """

@@ -1,11 +1,11 @@
 """Host memory to arrays: values of Python and NumPy become ArrayImpls.
 
-Floor 5. In: NumPy values, Python scalars. Out: ArrayImpls whose memory nothing else writes to.
+Floor 5. In: NumPy values, Python scalars. Out: ArrayImpls whose memory is not written by others.
 
 The rule: a NumPy array is copied, at the call, when it becomes an operand of anything that may keep
-it or run later. It is used in place only while an operation runs at once and its result has memory
-of its own (`lazy.EvalTrace.process`). Everything below this floor reaches `from_host`
-through `core.trace.immutable`.
+it or run later. It is used in place only while an operation runs immediately and its result has its
+own memory (`lazy.EvalTrace.process`). Everything below this floor reaches `from_host` through
+`core.trace.immutable`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def from_host(
             f"{type(x).__name__} of {aval.str_short()} says the type of an array, and has no "
             "value. Give an array here; eval_shape, jit(f).lower and jit(f).trace take types."
         )
-    # Only what lies over several devices, or in another memory, has a type that says so.
+    # Only arrays over several devices, or in another memory, have a type that records it.
     typed = aval if place.is_host else place.typed(aval)
     array = ArrayImpl(typed, place, spread(value, place))
     # A scalar made while tracing: a Graph writes it as a literal.

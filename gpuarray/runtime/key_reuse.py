@@ -64,7 +64,8 @@ def _used_by(graph: Graph) -> Iterator[Var]:
         if eqn.primitive.name in _USING and isinstance(eqn.invars[0], Var):
             yield eqn.invars[0]
         for inner in _graphs(eqn):
-            # Operands of a Graph are the last ones: a branch does not see which of them it is.
+            # Operands of a Graph are the last ones: the index that selects a branch is not among
+            # them.
             outer = dict(zip(inner.invars[::-1], eqn.invars[::-1], strict=False))
             for var in _used_by(inner):
                 if isinstance(above := outer.get(var), Var):

@@ -1,4 +1,4 @@
-"""The evaluating trace: small CPU work runs at once, everything else is recorded and fused.
+"""The evaluating trace: small CPU work runs immediately, everything else is recorded and fused.
 
 Floor 5. In: primitives bound outside every transformation. Out: Arrays, ready or pending. Pending
 ones (recording.py) are computed when a value is needed: as one Graph, compiled once for its
@@ -69,20 +69,20 @@ class EvalTrace(traces.Trace):
                     wide = wide or a.dtype.type in WIDE_SCALARS
                 elif type(a) in WIDE_SCALARS:
                     wide = True
-        # A NumPy value may have to become as wide as an array beside it; that changes the avals, so
+        # A NumPy value may have to become as wide as another operand; that changes the avals, so
         # start again.
         if wide and not config.state.enable_x64:
             same = traces.same_widths(args)
             if any(x is not y for x, y in zip(same, args, strict=True)):
                 return self.process(prim, same, params)
-        # Primitives that hold Graphs are programs of their own.
+        # Primitives that hold Graphs are separate programs.
         if prim.kind is Kind.CALL:
             return self.call(prim, args, params)
-        # 2. Find what all calls of this operation on such operands share.
+        # 2. Find the Op that all calls of this operation on such operands share.
         in_avals = tuple(avals)
         try:
-            # Params that may be 1, 1.0 or True are compared by type as well; most need no such
-            # key.
+            # Params that may be 1, 1.0 or True are compared by type as well; most do not need such
+            # a key.
             if prim.by_value:
                 key = (prim, in_avals, params_key(params))
             else:
@@ -107,7 +107,7 @@ class EvalTrace(traces.Trace):
             raise RuntimeError(f"{prim.name} would run on a device, but 'no_execution' is set")
         if op.spaced or not place.is_host:
             return self.elsewhere(op, args, place)
-        # Operations with effects run at once.
+        # Operations with effects run immediately.
         if (pending or op.largest >= state.lazy_threshold) and not prim.effect:
             if state.fusion and not (state.debug_nans or state.debug_infs):
                 out = recorder_of(place).record(op, args)
@@ -116,7 +116,7 @@ class EvalTrace(traces.Trace):
 
     def run_now(self, op: Op, args: tuple, place: Place, foreign: bool):
         """Run an operation on the CPU. `foreign`: an operand is memory that a user may write to."""
-        # 1. Buffers are unwrapped in one go, and only unusual ones cost a second pass.
+        # 1. Unwrap all buffers; only unusual ones cost a second pass.
         try:
             values = [
                 a._bufs[0] if type(a) is ArrayImpl else _scalar(a, aval)  # pyright: ignore
@@ -152,7 +152,9 @@ class EvalTrace(traces.Trace):
         return ArrayImpl(op.avals[0], place, [out])
 
     def elsewhere(self, op: Op, args: tuple, place: Place):
-        """Record an operation off the CPU; with an effect, or when debugging, run it at once."""
+        """Record an operation off the CPU; with an effect, or when debugging, run it
+        immediately.
+        """
         if op.unclear is not None and not resolving.depth:
             raise op.unclear.with_traceback(None)
         if place.is_spread:
@@ -169,7 +171,7 @@ class EvalTrace(traces.Trace):
         return out if op.multiple else out[0]
 
     def spread(self, op: Op, args: tuple):
-        """Run an operation over several devices; its result lies as its operands do."""
+        """Run an operation over several devices; its result is sharded like its operands."""
         state = config.state
         checked = state.debug_nans or state.debug_infs
         if state.fusion and not checked and not op.prim.effect and self.is_recorded(op, args):
@@ -179,7 +181,7 @@ class EvalTrace(traces.Trace):
                 return out if op.multiple else out[0]
         key = (op.prim, op.in_avals, params_key(op.params))
         executable = compiled(key, op.graph, "eager", over_devices=True)
-        # What was recorded before comes first: operands of this one may be among it.
+        # Run earlier recorded work first: it may compute operands of this one.
         flush_all()
         given = list(map(traces.immutable, args))
         out = spread.run(executable, given, [None] * len(op.avals))
@@ -189,7 +191,7 @@ class EvalTrace(traces.Trace):
         return out if op.multiple else out[0]
 
     def is_recorded(self, op: Op, args: tuple) -> bool:
-        """Whether an operation over several devices waits for others; small ones on CPUs do not."""
+        """Whether an operation over several devices is recorded; small ones on CPUs are not."""
         if op.largest >= config.state.lazy_threshold:
             return True
         arrays = [a for a in args if type(a) is ArrayImpl]
@@ -238,8 +240,8 @@ def _by_trace_of(tracer: traces.Tracer, prim: Primitive, args: tuple, params: di
 def check_made(name: str, results: list, operands: list) -> None:
     """Raise where an operation makes a nan or inf that the debug settings forbid.
 
-    A function of this library's that is made of several operations may use nan or inf on its way,
-    as a start or a guard; one of them is to blame only if its operands had none.
+    A library function that consists of several operations may use nan or inf internally, as an
+    initial value or a guard; one of them is to blame only if its operands had none.
     """
     site = sites.user_frame()
     try:
@@ -258,7 +260,7 @@ def _has_bad(name: str, values: list, site: Any) -> bool:
 
 
 def _apart(out: Any, args: tuple) -> Any:
-    """Return a result in memory of its own: a view of a NumPy operand is copied."""
+    """Return a result in separate memory: a view of a NumPy operand is copied."""
     is_view = isinstance(out, np.ndarray) and (out.base is not None or any(out is a for a in args))
     return out.copy() if is_view else out
 
@@ -316,7 +318,7 @@ def run_graph(
 ) -> list[ArrayImpl]:
     """Run a Graph as one compiled program, on `device` if it is given.
 
-    `wanted` says how results over several devices are to lie, where that is known.
+    `wanted` gives the shardings of results over several devices, where known.
     """
     place = None
     inputs: list[Any] = []
@@ -352,7 +354,7 @@ def check_results(graph: Graph, name: str, site: Any, inputs: list, arrays: list
     try:
         check_numbers(name, [b for a in arrays for b in a._buffers()], site)
     except FloatingPointError:
-        # Donated inputs are gone, so the program cannot run again.
+        # Donated inputs are deleted, so the program cannot run again.
         if not any(isinstance(x, ArrayImpl) and x.is_deleted() for x in inputs):
             find_bad_number(graph, inputs)
         raise
@@ -365,7 +367,7 @@ def find_bad_number(graph: Graph, inputs: list) -> None:
     env.update(zip(flat.invars, inputs, strict=True))
     for eqn in flat.eqns:
         values = [a.operand if isinstance(a, Literal) else env[a] for a in eqn.invars]
-        # The check below says which equation it was; that of each operation would not.
+        # The check below finds the equation; that of each operation would not.
         with config.debug_nans(False), config.debug_infs(False):
             out = eqn.primitive.bind(*values, **eqn.params)
         results = out if eqn.primitive.multiple_results else [out]

@@ -1,4 +1,4 @@
-"""Memory of arrays: statistics, and errors when there is none left.
+"""Memory of arrays: statistics, and out-of-memory errors.
 
 Floor 5. In: the arrays that are alive. Out: counts, lists, and an error that names the largest
 arrays.
@@ -39,10 +39,10 @@ def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
 
 
 def memory_stats(device: Device | str | None = None) -> dict[str, int]:
-    """Return bytes in live arrays, and bytes that the pool keeps for the next ones.
+    """Return bytes in live arrays, and bytes that the pool keeps for later ones.
 
-    They are of everything, or of one device. A GPU adds what it has (`bytes_limit`), the peak in
-    use, and in how many blocks its pool keeps what is free: many small ones are fragments.
+    For all devices, or for one. A GPU adds its total (`bytes_limit`), the peak in use, and the
+    number of free blocks in its pool: many small ones mean fragmentation.
 
     >>> import gpuarray as ga
     >>> sorted(ga.memory_stats())
@@ -71,7 +71,7 @@ def _bytes(array: ArrayImpl, device: Device | None) -> int:
     piece = math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize
     if device is not None or place.is_single:
         return piece
-    # Devices of one memory share the buffers of what they have alike.
+    # Devices that share memory share the buffers of replicas.
     count = len(place.devices) if array._bufs is None else len({id(b) for b in array._bufs})
     return piece * count
 
@@ -104,7 +104,7 @@ def accounted(needed: str):
 
 
 def out_of_memory(error: MemoryError, needed: str) -> errors.OutOfMemory:
-    """Return an error that the user can act on: what was asked for, and the largest arrays."""
+    """Return an error that the user can act on: the size requested, and the largest arrays."""
     # Not those that are yet to be computed, as that for which there was no room.
     held = [a for a in live_arrays() if a._bufs is not None]
     lines = [f"    {a.nbytes / 2**20:10.1f} MiB  {a.aval.str_short()}" for a in held[:5]]

@@ -1,8 +1,8 @@
-"""Values moved to other places: arrays, and what transforms make of them.
+"""Moving values to other places: arrays, and tracers of transformations.
 
-Floor 5. In: a value and the place it is to go to. Out: the same value there. The primitive moves
-outside of compiled programs, and its transpose moves back. Inside of one nothing moves on its own:
-the whole program runs on the device, or the value is laid over the mesh, that was asked for.
+Floor 5. In: a value and its destination. Out: the same value there. The primitive moves outside
+compiled programs, and its transpose moves back. Inside a program single values do not move: the
+whole program runs on the device, or the value is sharded over the mesh.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
     if x._place is place:
         return x
     if state.transfer_guard_device_to_device is not None and x._place.device is not place.device:
-        # Among the devices that have it a value is only laid out anew.
+        # On the same set of devices a value is only resharded.
         if {*x._place.all_devices} != {*place.all_devices}:
             devices.guard("device_to_device", f"aval={x.aval}, to {place.device}", explicit=True)
     # From the most special case to the usual one: terms, several processes, one device, pieces.
@@ -57,7 +57,7 @@ def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
 
 def _across(x: ArrayImpl, place: Place) -> ArrayImpl:
     """Return the same value on another place, where one of the two spans processes."""
-    # This process has all of it, so no other one need take part.
+    # This process has all of it, so no other process need take part.
     if x.is_fully_addressable or x.is_fully_replicated:
         return ArrayImpl(place.typed(x.aval), place, pieces_of(x._fetched(explicit=True), place))
     if x._place.all_devices != place.all_devices:
@@ -90,8 +90,7 @@ def _by_program(x: ArrayImpl, place: Place) -> ArrayImpl:
     """Return the same value on another place, by a program that its devices run."""
 
     def graph() -> Graph:
-        # An empty program whose result is asked for in another layout: partitioning finds the
-        # exchanges.
+        # An empty program whose result has another layout: partitioning finds the exchanges.
         v = Var(x.aval)
         return Graph([v], [v], [], debug_name="device_put")
 
@@ -101,7 +100,9 @@ def _by_program(x: ArrayImpl, place: Place) -> ArrayImpl:
 
 
 def stays_at(x: Any, place: Place) -> Any:
-    """Constrain a traced value, and its derivatives, to a place: nothing moves there on its own."""
+    """Constrain a traced value, and its derivatives, to a place: values in a program do not move
+    singly.
+    """
     if isinstance(place.sharding, NamedSharding) and place.is_spread:
         x = laid(x, place.sharding)
     else:
@@ -111,10 +112,9 @@ def stays_at(x: Any, place: Place) -> Any:
 
 class _Move(Primitive):
     def bind(self, x: Any, *, place: Place, src: Place | None) -> Any:  # pyright: ignore
-        """Move a value; the innermost Trace decides what that means."""
+        """Move a value; the innermost Trace decides how."""
         trace = traces.state.trace
-        # Under vmap or jvp alone values are concrete, and really move; inside a Graph nothing
-        # can.
+        # Under vmap or jvp alone values are concrete, and do move; inside a Graph they cannot.
         while trace is not None and not isinstance(trace, GraphTrace):
             trace = trace.parent
         if trace is None:
@@ -153,7 +153,9 @@ def _with_axis(place: Place, dim: int, names: tuple) -> Place:
 
 
 def _place_of(x: Any) -> Place | None:
-    """Return where a value is, under any number of transforms; None if its layout is another."""
+    """Return the place of a value, under any number of transforms; None if its layout is
+    another.
+    """
     while True:
         if type(x) is JVPTracer:
             x = x.primal

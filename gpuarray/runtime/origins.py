@@ -1,7 +1,7 @@
-"""Where arrays were made, as `Array.traceback` says it.
+"""Where arrays were made, for `Array.traceback`.
 
 Floor 5. In: the setting `array_tracebacks`. Out: a `Traceback` for every array that is made while
-it is on. While it is off, arrays cost what they did.
+it is on. While it is off, arrays cost nothing extra.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Traceback:
         self.frames = frames
 
     def as_python_traceback(self) -> types.TracebackType | None:
-        """The same calls as a traceback that Python prints; None where there are none.
+        """The same calls as a traceback that Python prints; None if there are none.
 
         The functions in it have returned: of each only its code and line are there.
         """
@@ -73,7 +73,7 @@ def here() -> Traceback:
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        # Calls of the library are left out: the user's line is what is looked for.
+        # Calls of the library are left out: only the user's lines matter.
         if not sites.is_inside(code.co_filename):
             name = code.co_qualname.rpartition("<locals>.")[2]
             line = frame.f_lineno or code.co_firstlineno
@@ -92,7 +92,7 @@ def _noting(self: ArrayImpl, *args: Any, **kwargs: Any) -> None:
 
 
 def _follow(value: Any) -> None:
-    """Ask at every array once the setting was wanted anywhere; before, there is nothing to ask.
+    """Record calls for every array once the setting was switched on anywhere.
 
     It is never taken back: another thread, or a `with` block around this one, may still want it.
     """

@@ -1,4 +1,4 @@
-"""Pieces of arrays that lie over several devices: cut, put together, and laid out anew.
+"""Pieces of arrays over several devices: cutting, assembling and resharding.
 
 Floor 5. In: a Place (devices and a sharding), and buffers, one for each device in the Place's
 order. Out: buffers for another Place, or the whole as one NumPy array. Replicas on devices that
@@ -40,34 +40,34 @@ def _slices(region: Region, inside: Region) -> tuple[slice, ...]:
 
 
 def _common(a: Region, b: Region) -> Region | None:
-    """Return what two regions share; None if it is nothing."""
+    """Return the intersection of two regions; None if it is empty."""
     found = tuple((max(p, r), min(q, s)) for (p, q), (r, s) in zip(a, b, strict=True))
     return found if all(p < q for p, q in found) else None
 
 
 def cut(value: np.ndarray, place: Place) -> list:
-    """Return the buffers of a host value that is laid over a Place."""
+    """Return the buffers of a host value sharded over a Place."""
     shape = value.shape
     whole = tuple((0, n) for n in shape)
     made: dict[Region, Any] = {whole: value}
     out = []
     for region in regions(place, shape):
         if region not in made:
-            # In memory of its own: a piece does not keep the whole alive.
+            # A copy: a piece does not keep the whole alive.
             made[region] = value[_slices(region, whole)].copy()
         out.append(made[region])
     return out
 
 
 def whole(place: Place, shape: tuple[int, ...], buffers: list) -> np.ndarray:
-    """Return the value of pieces as one host array; replicated ones are not copied."""
+    """Return the assembled value of pieces as one host array; replicated ones are not copied."""
     return _assembled(tuple((0, n) for n in shape), regions(place, shape), buffers)
 
 
 def moved(shape: tuple[int, ...], buffers: list, old: Place, new: Place) -> list:
     """Return the buffers of the same value for another Place.
 
-    Of an array that spans processes, what is needed must be here.
+    If the array spans processes, the needed pieces must be in this one.
     """
     # Between GPUs nothing goes through the host.
     have = regions(old, shape)
@@ -86,9 +86,9 @@ def moved(shape: tuple[int, ...], buffers: list, old: Place, new: Place) -> list
 
 def _assembled(wanted: Region, have: tuple[Region, ...], buffers: list) -> Any:
     """Return one region of a value whose pieces are given."""
-    # A piece that is just this one, or holds all of it; replicas are looked at once.
+    # A piece that equals the region, or contains it; replicas are examined once.
     known = dict(zip(reversed(have), reversed(buffers), strict=True))
-    # Only what overlaps the region; all of them where it is empty, for the dtype.
+    # Only pieces that overlap the region; all of them if it is empty, for the dtype.
     known = {r: b for r, b in known.items() if _common(r, wanted) is not None} or known
     holders = [r for r in known if r == wanted or _common(r, wanted) == wanted]
     holder = wanted if wanted in holders else next(iter(holders), None)
@@ -96,7 +96,7 @@ def _assembled(wanted: Region, have: tuple[Region, ...], buffers: list) -> Any:
         known = {holder: known[holder]}
     for piece in known.values():
         if type(piece) is Buffer:
-            piece.start_copy()  # all at once, before the first is waited for
+            piece.start_copy()  # start all before waiting for the first
     known = {region: np.asarray(piece) for region, piece in known.items()}
     if wanted in known:
         return known[wanted]
@@ -125,8 +125,8 @@ def _on_gpu(gpu: Any, wanted: Region, have: tuple[Region, ...], buffers: list[Bu
     for region, piece in zip(have, buffers, strict=True):
         if region not in known or piece.gpu is gpu:
             known[region] = piece
-    # The region as a piece has it; else cut from a piece that holds all of it, preferably on this
-    # GPU; else put together from all that overlap it.
+    # The region if a piece equals it; else cut from a piece that contains it, preferably on this
+    # GPU; else assembled from all that overlap it.
     exact = known.get(wanted)
     if exact is not None:
         return exact if exact.gpu is gpu else gpu.attempt(gpu.copy, exact)

@@ -1,11 +1,11 @@
 """Several processes that run one program together: how they find each other, and how they end.
 
-Floor 5. In: what MPI and the environment say, and the arguments of `distributed.initialize`. Out:
-this process's number, the engine of programs over several processes, and a thread that says where
-a process waits for others that do not come.
+Floor 5. In: MPI, the environment, and the arguments of `distributed.initialize`. Out: this
+process's number, the engine of programs over several processes, and a thread that reports where a
+process waits for others that do not arrive.
 
-MPI is imported by `initialize`, never before. No socket is opened here, and nothing that came over
-a network is unpickled.
+MPI is imported by `initialize`, never before. No socket is opened here, and no data from a network
+is unpickled.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from gpuarray.primitives.collective import ops
 from gpuarray.runtime import device as devices
 from gpuarray.util import Recent
 
-#: After so many seconds a process that waits says where.
+#: Seconds after which a waiting process reports where it waits.
 SAID_AFTER = 30
 #: The exit status of a job that the watchdog ends.
 STUCK = 70
@@ -55,7 +55,7 @@ _COMMAND = "python -m gpuarray launch -n 4 script.py"
 
 
 class _Job:
-    """What `initialize` made: None for `world` where there is one process."""
+    """The state made by `initialize`: None for `world` if there is one process."""
 
     def __init__(self, world: World | None, end: Callable[[], None]):
         self.world = world
@@ -63,8 +63,8 @@ class _Job:
 
 
 _job: _Job | None = None
-#: What was compared, and the processes that did. It is the same in all of these, whatever each of
-#: them has dropped from its caches of programs.
+#: The comparisons made, and the processes that made them. It is the same in all of these, whatever
+#: each of them has dropped from its caches of programs.
 _agreed = Recent(1 << 14)
 
 
@@ -106,7 +106,7 @@ def initialize(
         )
     if gpus is not None:
         gpus = _checked_gpus(gpus)
-    # 1. MPI says who we are; what the caller says must agree with it.
+    # 1. MPI gives this process's number; the caller's arguments must agree with it.
     world = World()
     for name, given, found in (
         ("num_processes", num_processes, world.size),
@@ -128,8 +128,7 @@ def initialize(
     except BaseException:
         stop.set()
         raise
-    # 3. An error that nobody catches here would leave the others waiting: it ends all of
-    # them.
+    # 3. An uncaught error here would leave the others waiting: it ends all of them.
     before = sys.excepthook
     if world.size > 1:
         sys.excepthook = _excepthook(world, before)
@@ -140,7 +139,7 @@ def initialize(
     counts = world.gathered(str(own).encode(), everyone, "the numbers of devices")
     here = [] if missing() else cuda.gpus()
     if gpus is None and world.local_size > 1 and not os.environ.get("CUDA_VISIBLE_DEVICES"):
-        # Processes of one machine take turns over its GPUs.
+        # Processes of one machine share its GPUs round-robin.
         gpus = [world.local_rank % len(here)] if here else None
     own_gpus = [(g.index, g.name) for g in here if gpus is None or g.index in gpus]
     lists = world.gathered(json.dumps(own_gpus).encode(), everyone, "the GPUs of each process")
@@ -156,7 +155,7 @@ def initialize(
         nonlocal ended
         if not ended:
             ended = True
-            # Watched: MPI's own end waits for the others, and says nothing.
+            # With a timeout: MPI's own finalisation waits for the others silently.
             world.barrier("the end of the other processes", limit)
             stop.set()
             sys.excepthook = before
@@ -180,7 +179,7 @@ def shutdown() -> None:
 
 
 def world() -> World | None:
-    """Return the processes; None where there is one."""
+    """Return the processes; None if there is only one."""
     found = None if _job is None else _job.world
     if found is None and devices.process_count() > 1:
         raise RuntimeError(
@@ -220,7 +219,7 @@ def engine(grid: Grid, compile: Callable) -> Any:
 
 
 def party(grid: Grid) -> nccl.Party:
-    """Return what the GPUs of other processes in a grid are, for NCCL."""
+    """Return the NCCL description of the GPUs of other processes in a grid."""
     found = world()
     assert found is not None
 
@@ -231,7 +230,7 @@ def party(grid: Grid) -> nccl.Party:
 
 
 def network(grid: Grid) -> Network:
-    """Return a network such as the devices of a grid have, where nothing better is known."""
+    """Return a default network for the devices of a grid, if nothing better is known."""
     if grid.devices[0].platform == "gpu":
         return network_named("h100-ib")
     here = all(device.is_addressable for device in grid.devices)
@@ -241,8 +240,8 @@ def network(grid: Grid) -> Network:
 def compare(graph: Graph, grid: Grid) -> None:
     """Raise on all processes of a grid if they are about to run different programs.
 
-    What is compared are the collectives, in order: programs whose collectives differ would wait
-    for each other for ever, or take one value for another.
+    The sequence of collectives is compared: programs whose collectives differ would wait for each
+    other forever, or confuse values.
     """
     processes = _of(grid.devices)
     if Device.here not in processes:
@@ -288,7 +287,7 @@ def _exchanges(graph: Graph) -> Iterator[tuple[str, Any]]:
 
 
 def _shown(eqn: Eqn) -> str:
-    # What an operation that runs once was given may hold a function, which prints as its address.
+    # A parameter of an operation that runs once may be a function, which prints as its address.
     given = {k: v for k, v in eqn.params.items() if v is not None and k != "given"}
     params = ", ".join(f"{k}={v}" for k, v in sorted(given.items()))
     avals = ", ".join(a.aval.str_short() for a in eqn.invars)
@@ -299,7 +298,7 @@ def _shown(eqn: Eqn) -> str:
 
 
 def _excepthook(world: World, before: Callable) -> Callable[..., None]:
-    """Return a hook for errors that nobody caught: they end all processes, not just this one."""
+    """Return a hook for uncaught errors: they end all processes, not just this one."""
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         print(f"process {world.rank} of {world.size}:", file=sys.stderr)
@@ -310,10 +309,10 @@ def _excepthook(world: World, before: Callable) -> Callable[..., None]:
 
 
 def _end(world: World, code: int) -> None:
-    """End all processes, once what this one has written is on its way."""
+    """End all processes, once the output of this one is on its way."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    # An mpiexec drops what it has not read from its pipes when a job is aborted.
+    # An mpiexec discards unread output in its pipes when a job is aborted.
     until = time.monotonic() + 5
     while time.monotonic() < until and any(map(_unread, (1, 2))):
         time.sleep(0.05)
@@ -322,7 +321,7 @@ def _end(world: World, code: int) -> None:
 
 
 def _unread(descriptor: int) -> bool:
-    """Whether a pipe that this process writes to holds what nobody has read."""
+    """Whether a pipe that this process writes to holds unread data."""
     if fcntl is None or termios is None:
         return False
     found = array.array("i", [0])
@@ -343,7 +342,7 @@ def _watch(world: World, stop: threading.Event) -> None:
         age = time.monotonic() - now.since
         limit = now.limit or config.state.collective_timeout
         over = limit and age > limit
-        # Once for each exchange: a long wait is told, not repeated.
+        # Once for each exchange: a long wait is reported once.
         if (age > SAID_AFTER or over) and said != now.number:
             said = now.number
             frame = sys._current_frames().get(now.thread)

@@ -4,10 +4,9 @@ Floor 5. In: operations on ready and pending arrays, recorded one at a time. Out
 Recording is dispatched once, as one Graph whose outputs are the arrays still alive.
 
 An array waits on its Node, and a Node refers to the nodes and arrays that it reads. So a value
-never depends on its Recording being run as a whole: where that was refused, failed or was
-interrupted, `Node.resolve` runs the array's own cone (all that it reads, directly and through
-others) and nothing else. A failure therefore affects the values that need what failed, and no
-others.
+never depends on its Recording being run as a whole: if that was refused, failed or was interrupted,
+`Node.resolve` runs the array's own cone (all that it reads, directly and through others) and
+nothing else. A failure therefore affects the values that depend on it, and no others.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ from gpuarray.runtime.execute import held, launch
 from gpuarray.runtime.spread import LaidResults
 from gpuarray.runtime.stream import Flight
 
-#: This many recorded operations are dispatched without being asked for.
+#: This many recorded operations are dispatched without further request.
 FLUSH_AT = 256
 #: On a GPU many operations on little data wait for more of them: a launch takes as long as they do.
 FLUSH_SMALL_AT, SMALL = 4096, 1 << 22
 
 
 class Op:
-    """A primitive applied to given avals and params: what every eager call of it shares."""
+    """A primitive applied to given avals and params: shared by all eager calls of that kind."""
 
     __slots__ = (
         "avals",
@@ -73,11 +72,13 @@ class Op:
         # Whether a result is in another memory than new arrays are.
         self.spaced = any(space_in(a) for a in self.avals)
         self.largest = max([a.size for a in (*in_avals, *self.avals)], default=0)
-        # By where operands over several devices are, how results lie; None: it runs at once.
+        # The shardings of results, by the places of operands; None: it runs immediately.
         self.laid: util.Recent | None = None
 
     def laid_by(self, places: tuple[Place | None, ...]) -> LaidResults | None:
-        """Return how results lie, by where the operands are; None where it is to run at once."""
+        """Return the shardings of results, by the places of operands; None if it runs
+        immediately.
+        """
         if self.laid is None:
             self.laid = util.Recent(64)
         key = (places, contexts.key)
@@ -118,7 +119,7 @@ class Node:
     handles :
         Weak references to the result arrays.
     laid :
-        How its results lie over devices; None on a single one.
+        The shardings of its results; None on a single device.
     twins :
         (number of a result, weak reference) of further arrays with the same values.
     """
@@ -152,12 +153,12 @@ class Node:
     def resolve(self) -> None:
         """Fill the arrays that wait on this node, or raise the error that prevents it."""
         recording = self.recording
-        # First all of it together, as it was meant; only what that leaves open is run alone.
+        # First run the whole recording; only values that this leaves pending run separately.
         error = recording.start()
         flight = recording.flight
         if error is None and flight is not None and flight.join():
             error, flight.error = flight.error, None  # asked again, it is tried again
-        # The recording has filled them, or another thread has, or the node must run by itself.
+        # The recording has filled them, or another thread has, or the node must run separately.
         if self.is_waited_for():
             self._resolve_alone(recording, error)
 
@@ -183,7 +184,7 @@ class Node:
         return self.recording.flight is not None
 
     def poll(self) -> bool:
-        """Dispatch the work; return whether there is nothing to wait for."""
+        """Dispatch the work; return whether it has finished."""
         self.recording.start()
         flight = self.recording.flight
         return flight is None or flight.poll()
@@ -205,7 +206,9 @@ class Node:
 
 
 class _Running(threading.local):
-    """The nodes whose cones this thread is running: one that is asked for again needs itself."""
+    """The nodes whose cones this thread is running: a request for one of them means that it depends
+    on itself.
+    """
 
     def __init__(self):
         self.nodes: list[Node] = []
@@ -267,12 +270,12 @@ class Recording:
         return found
 
     def start(self) -> Exception | None:
-        """Dispatch what was recorded, once; return the error if that fails.
+        """Dispatch the recording, once; return the error if that fails.
 
-        The error is not kept: asking for a value that needs what failed raises it again.
+        The error is not stored: requesting a value that needs the failed part raises it again.
         """
         with self._lock:
-            # Started by this very thread if a callback or a signal handler asks for a value.
+            # Already started by this thread, when a callback or a signal handler needs a value.
             if self.started:
                 return None
             self.started = True
@@ -290,7 +293,7 @@ class Recording:
 
 
 class Recorder:
-    """What one thread has recorded for one place and not dispatched yet."""
+    """The operations that one thread has recorded for one place and not dispatched yet."""
 
     __slots__ = ("place", "recording")
 
@@ -304,7 +307,7 @@ class Recorder:
         if recording.started:
             recording = self.recording = Recording(self.place)
         node = Node(recording, op, [*map(recording.input, args, op.in_avals)], laid)
-        # This is a part of the cost of `x + y`, hence a case of its own for the usual operation.
+        # On the path of `x + y`, hence a special case for the usual operation.
         if laid is None and not op.spaced:
             place = self.place
             out = [ArrayImpl(a, place, None, node) for a in op.avals]
@@ -323,17 +326,17 @@ class Recorder:
         return out
 
     def _waits(self, recording: Recording) -> bool:
-        """Whether to go on recording, since there is little work so far."""
+        """Whether to continue recording, since there is little work so far."""
         little = recording.elements < SMALL and len(recording.nodes) < FLUSH_SMALL_AT
         return little and self.place.device.platform != "cpu"
 
     def flush(self) -> None:
-        """Dispatch what is recorded; errors are raised when values are asked for."""
+        """Dispatch the recording; errors are raised when values are needed."""
         if self.recording.nodes:
             self.recording.start()
 
     def run(self, op: Op, args: tuple) -> list[ArrayImpl]:
-        """Run one operation now, after what is recorded: it has an effect, or is checked."""
+        """Run one operation now, after the recorded ones: it has an effect, or is checked."""
         self.flush()
         alone = Recorder(self.place)
         out = alone.record(op, args)
@@ -359,7 +362,7 @@ def cone(roots: list[Node]) -> tuple[list[Node], dict[tuple[Node, int], ArrayImp
         stack.append((node, True))
         for x in node.inputs:
             if type(x) is tuple:
-                # A result that is there is an input; it is copied at once, lest it be deleted
+                # A ready result is an input; copy the reference now, in case it is deleted
                 # meanwhile.
                 array = x[0].handles[x[1]]()
                 buffers = None if array is None or array._work is not None else array._bufs
@@ -389,8 +392,7 @@ def dispatch(
     rows: list[tuple] = []  # an operation, and where each operand comes from
     wanted: list[tuple[int, int]] = []
     for i, node in enumerate(nodes):
-        # The structure of the program, which is what it is cached by: operands are (node, result)
-        # or (-1, input).
+        # The structure of the program, its cache key: operands are (node, result) or (-1, input).
         row: list[Any] = [node.op]
         for x, aval in zip(node.inputs, node.op.in_avals, strict=True):
             if type(x) is tuple:
@@ -414,11 +416,11 @@ def dispatch(
             wanted.append((i, which))
     if not arrays and not any(node.op.prim.effect for node in nodes):
         return None
-    # What a program is compiled to depends on these too.
+    # Compilation depends on these settings too.
     settings = config.state.fusion, config.state.native
     key = (tuple(rows), tuple(wanted), tuple(avals), settings)
     if ranges.session is not None and any(scopes := [node.site.scope for node in nodes]):
-        key = (*key, tuple(scopes))  # elsewhere the same operations may have other ones
+        key = (*key, tuple(scopes))  # the same operations may have other scopes elsewhere
     over = tuple([n.laid for n in nodes if n.laid is not None]) if place.is_spread else None
     executable = compiled(
         key, lambda: _graph_of(nodes, rows, avals, wanted), "eager", over_devices=over is not None
@@ -434,7 +436,7 @@ def _graph_of(nodes: list[Node], rows: list[tuple], avals: list, wanted: list) -
     results: list[list[Var]] = []
     eqns = []
     for node, (op, *sources) in zip(nodes, rows, strict=True):
-        # A source is (node, result); those of node -1 are inputs.
+        # A source is (node, result); node -1 means an input.
         ins = [invars[k] if n < 0 else results[n][k] for n, k in sources]
         outs = [Var(a) for a in op.avals]
         results.append(outs)

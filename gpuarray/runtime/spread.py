@@ -1,7 +1,7 @@
 """Programs over several devices: partitioned once for each layout of their inputs, then run.
 
-Floor 5. In: an Executable's Graph, arrays that lie over the devices of meshes, and where results
-are to lie. Out: arrays over those devices. A `Team` is what runs: one program, all devices in turn
+Floor 5. In: an Executable's Graph, arrays sharded over meshes, and shardings of the results. Out:
+arrays over those devices. A `Team` runs them: one program, all devices in turn
 (backends/lockstep.py).
 """
 
@@ -44,9 +44,9 @@ SEVERAL_ASYNC_FROM = 1 << 22
 
 
 class SpreadProgram:
-    """A program cut into that of one device: how its inputs and its results lie.
+    """A program partitioned into that of one device, with the shardings of its inputs and results.
 
-    `fixed` says how results of its equations lie, where that is known already.
+    `fixed` gives the shardings of results of its equations that are known already.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class SpreadProgram:
         wanted: Sequence[Sharding | None],
         fixed: Mapping[Var, Spec] | None = None,
     ):
-        # How inputs lie, and how results are asked for, in terms of the grid's axes.
+        # Shardings of inputs, and requested ones of results, in terms of the grid's axes.
         ins = _specs_of(graph, grid, places)
         given = [p.sharding if p is not None and p.committed else None for p in places]
-        # Terms of sums are no cut: they are told beside the specs.
+        # Terms of sums are not shardings: they are passed separately from the specs.
         held = [frozenset() if p is None else _terms_of(grid, p.sharding) for p in places]
         said = stated(graph, grid.main)
-        # Along Explicit axes the types of results say how they lie; what is handed on as it came,
-        # or is laid over another mesh last, stays over that.
+        # Along Explicit axes the types of results record the sharding; a value that is returned
+        # unchanged, or was last resharded over another mesh, stays over that mesh.
         if grid.main.are_all_axes_explicit:
             came = dict(zip(graph.invars, given, strict=True))
             last = [
@@ -80,10 +80,10 @@ class SpreadProgram:
             for s, v in zip(wanted, graph.outvars, strict=True)
         ]
         self.grid = grid
-        # Results that are to be terms of sums, which no spec says either.
+        # Results that are terms of sums, which specs do not record either.
         kept = [None if s is None else _terms_of(grid, s) for s in wanted]
         self.parts: Partitioned = partition(graph, ins, outs, grid, held, kept, fixed)
-        # A layout that was asked for, or that an input has, is shown in the words it was given in.
+        # A requested layout, or that of an input, is shown in the form in which it was given.
         words: dict[Spec, Sharding] = {}
         self.in_places: list[Place] = []
         for sharding, spec in zip(given, self.parts.ins, strict=True):
@@ -92,7 +92,7 @@ class SpreadProgram:
             self.in_places.append(laid_out(shown))
             if same and not _concerns_sums(shown):
                 words.setdefault(spec, shown)
-        # In this order: as the caller asked, as the type says, in the program's own words, in an
+        # In this order: as the caller requested, as the type says, in the program's own axes, in an
         # input's, or in the grid's.
         self.out_places = [
             laid_out(s)
@@ -122,7 +122,7 @@ def _specs_of(graph: Graph, grid: Grid, places: Sequence[Place | None]) -> list[
 
 
 class Team(SpreadProgram):
-    """The program of several devices, and what runs it."""
+    """The program of several devices, and its executor."""
 
     def __init__(
         self,
@@ -134,11 +134,10 @@ class Team(SpreadProgram):
         fixed: Mapping[Var, Spec] | None = None,
     ):
         super().__init__(graph, grid, places, wanted, fixed)
-        # Small exchanges beside one another become one: each costs a latency, however small it
-        # is.
+        # Combine adjacent small exchanges into one: each has a latency, however small it is.
         local = bucketed(self.parts.local, grid.sizes, processes.network(grid))
         self.plan: Plan = plan_graph(local, fusion=config.state.fusion)
-        # GPUs compute behind the caller's back as it is.
+        # GPUs are already asynchronous.
         on_gpus = grid.devices[0].platform == "gpu"
         self.heavy = not on_gpus and self.plan.work * len(grid.devices) >= SEVERAL_ASYNC_FROM
         self.fleet = fleet(self.plan, local, grid, donated)
@@ -146,7 +145,7 @@ class Team(SpreadProgram):
 
 
 def _typed(mesh: Mesh, aval: ShapedArray) -> NamedSharding:
-    """Return how a result lies over a mesh of Explicit axes, as its type says."""
+    """Return the sharding of a result over a mesh of Explicit axes, from its type."""
     cuts = cuts_of(aval.layout)
     unreduced, reduced = sums_of(aval.layout)
     parts = ((),) * aval.ndim if cuts is None else cuts
@@ -155,14 +154,14 @@ def _typed(mesh: Mesh, aval: ShapedArray) -> NamedSharding:
 
 
 def _over_another(grid: Grid, sharding: Sharding | None) -> NamedSharding | None:
-    """Return a layout over another mesh of the same devices; None for any other one."""
+    """Return a sharding over another mesh of the same devices; None for any other one."""
     if isinstance(sharding, NamedSharding) and sharding.mesh != grid.main:
         return sharding
     return None
 
 
 def _in_full(sharding: Sharding, aval: ShapedArray) -> Sharding:
-    """Return a layout that names every axis of a value, if its type says how any is cut."""
+    """Return a sharding that names every axis of a value, if its type records any sharding."""
     cuts = cuts_of(aval.layout)
     if not cuts or not any(cuts) or not isinstance(sharding, NamedSharding):
         return sharding
@@ -170,14 +169,14 @@ def _in_full(sharding: Sharding, aval: ShapedArray) -> Sharding:
 
 
 def _of_sums(grid: Grid, aval: ShapedArray) -> NamedSharding | None:
-    """Return how a result lies that sums over axes of a mesh concern; None if none does."""
+    """Return the sharding of a result that is a sum over mesh axes; None if it is not."""
     if aval.layout is None or not any(sums_of(aval.layout)):
         return None
     return _typed(_mesh_of(grid, aval), aval)
 
 
 def _mesh_of(grid: Grid, aval: ShapedArray) -> Mesh:
-    """Return the devices as the mesh that a type speaks of: its axes may have other names."""
+    """Return the devices as the mesh of a type, whose axes may have other names."""
     # A type's mesh may name the same devices in another grid, such as 8 for 4 x 2.
     mesh = None if aval.layout is None else aval.layout.mesh
     if mesh is None or mesh.shape_tuple == grid.main.shape_tuple:
@@ -192,14 +191,16 @@ def _concerns_sums(sharding: Sharding) -> bool:
 
 
 def _terms_of(grid: Grid, sharding: Sharding) -> frozenset:
-    """Return the axes of the grid along which devices hold terms of an array that lies so."""
+    """Return the axes of the grid along which devices hold terms of an array with this sharding."""
     if not isinstance(sharding, NamedSharding) or not sharding.spec.unreduced:
         return frozenset()
     return frozenset(grid.names(sharding.mesh, sharding.spec.unreduced))
 
 
 def _as_said(grid: Grid, spec: Spec, own: Sharding | None, ndim: int) -> Sharding | None:
-    """Return a layout that the program states for a result, if it is the one that was found."""
+    """Return the sharding that the program declares for a result, if it is the one that was
+    found.
+    """
     return own if own is not None and grid.of_sharding(own, ndim) == spec else None
 
 
@@ -214,7 +215,7 @@ def _spec_of(grid: Grid, sharding: Sharding, aval: Any) -> Spec:
 def meshes_of(
     meshes: Sequence[Any], places: Iterable[Place | None], wanted: Iterable[Sharding | None]
 ) -> list[Mesh]:
-    """Return the meshes that a computation concerns: those of its inputs first.
+    """Return the meshes of a computation: those of its inputs first.
 
     `meshes` are those that its equations name.
     """
@@ -225,12 +226,12 @@ def meshes_of(
         if isinstance(mesh, Mesh) and mesh.is_spread:
             found[mesh] = None
     found.update(dict.fromkeys(m for m in meshes if isinstance(m, Mesh)))
-    # Nothing says which: the mesh in context.
+    # None is given: use the mesh in context.
     if not found:
         here = mesh_of_new_arrays() or contexts.concrete or entered_mesh()
         if not here.empty:
             found[here] = None
-    # A mesh without devices stands for one of those; one of a single device for that of arguments.
+    # A mesh without devices represents one of those; one of a single device the mesh of arguments.
     for mesh in meshes:
         if isinstance(mesh, AbstractMesh):
             alone = next((p for p in places if p is not None and p.committed), default_place())
@@ -274,7 +275,7 @@ def run(
     inputs :
         Arrays and scalars; those on one device are given to all.
     wanted :
-        How each result is to lie; None leaves it to the program.
+        The wanted sharding of each result; None leaves it to the program.
     donated :
         Numbers of inputs that are deleted.
     constants :
@@ -297,8 +298,8 @@ def _places_of(values: Iterable[Any]) -> tuple[Place | None, ...]:
 
 
 def places_of_constants(constants: Iterable[Any]) -> tuple[Place | None, ...]:
-    """Return where the constants of a program are. What is on one device, also where the user has
-    put it there, goes with the program to its devices: a constant has no say in where that runs.
+    """Return the places of a program's constants. A constant on one device, even if committed
+    there, follows the program to its devices: it does not determine where the program runs.
     """
     return tuple(
         laid_out(p.sharding, False) if p is not None and p.is_single and p.committed else p
@@ -317,7 +318,7 @@ def _filled(
 ) -> Flight | None:
     """Fill arrays with the results for values, of which the first are the inputs of a call.
 
-    It is done now, or in the Flight that is returned.
+    It is done on return, or when the returned Flight is.
     """
     for i in donated:
         inputs[i]._buffers()  # raises for a deleted one, before anything is done
@@ -344,7 +345,7 @@ def _filled(
             for p, row in zip(team.out_places, made, strict=True)
         ]
 
-    # Other processes meet us in the order of the calls, and so on one thread.
+    # Other processes meet this one in the order of the calls, and therefore on one thread.
     if team.heavy and not now and not team.spans:
         return stream_of(team.grid.devices[0]).submit(job, arrays)
     for array, buffers in zip(arrays, job(), strict=True):
@@ -356,7 +357,7 @@ def _filled(
 
 # ---- operations that are recorded ----
 class LaidResults(NamedTuple):
-    """How the results of an operation lie over the devices of a mesh, and their types."""
+    """The shardings of an operation's results over the devices of a mesh, and their types."""
 
     mesh: Mesh
     specs: tuple[Spec, ...]
@@ -365,14 +366,14 @@ class LaidResults(NamedTuple):
 
 
 def laid_as(graph: Graph, places: tuple[Place | None, ...]) -> LaidResults | None:
-    """Return how the results of an operation lie, by where its operands are; None where it is to
-    run at once.
+    """Return the shardings of an operation's results, by the places of its operands; None if it
+    runs immediately.
 
-    With several processes, what is recorded must not exchange values: they run it at other times.
+    With several processes, recorded operations must not exchange values, because processes run them
+    at different times.
     """
     meshes = meshes_of(meshes_in(graph), places, [])
-    # What the recorder cannot tell apart runs at once: it is keyed by one mesh, and knows no
-    # sums.
+    # The recorder is keyed by one mesh and knows no sums: anything else runs immediately.
     if len(meshes) > 1 or any(p is not None and _concerns_sums(p.sharding) for p in places):
         return None
     made = SpreadProgram(graph, Grid(meshes), places, [None] * len(graph.outvars))
@@ -396,9 +397,9 @@ def launch(
     Parameters
     ----------
     mesh :
-        The mesh of which all operations were.
+        The mesh of all operations.
     specs :
-        For each equation of the program, how its results were said to lie when it was recorded.
+        For each equation of the program, the shardings of its results when it was recorded.
     now :
         Whether to run on this thread, however much work it is.
     """
@@ -422,7 +423,7 @@ def launch(
 def team_of(
     executable: Executable, places: tuple[Place | None, ...], wanted: Sequence[Sharding | None]
 ) -> Team:
-    """Return the team for inputs in these places, made when it is first asked for."""
+    """Return the team for inputs in these places, made on first use."""
     key = (places, tuple(wanted), config.state.fusion, contexts.key)
     team = executable.teams.get(key)
     if team is None:
@@ -436,7 +437,7 @@ def known_team(
     wanted: Sequence[Sharding | None],
     constants: Sequence[Any],
 ) -> Team | None:
-    """Return the team that ran with inputs in these places; None if none did."""
+    """Return the team of an earlier call with inputs in these places; None if there was none."""
     behind = places_of_constants(constants)
     key = ((*places, *behind), tuple(wanted), config.state.fusion, contexts.key)
     return executable.teams.get(key)
@@ -466,7 +467,7 @@ def _built(
     start = time.perf_counter()
     with ranges.during(f"build {executable.graph.debug_name}", "compile"):
         team = Team(executable.graph, grid, places, wanted, executable.donated, fixed)
-    # For the debug levels and the cache report: what was built, and which layout was new.
+    # For the debug levels and the cache report: the program that was built, and the new layout.
     if executable.announce is not None:
         why = _changed(executable, places, wanted)
         executable.announce(team, time.perf_counter() - start, why)  # pyright: ignore
@@ -476,7 +477,9 @@ def _built(
 def _changed(
     executable: Executable, places: tuple[Place | None, ...], wanted: Sequence[Sharding | None]
 ) -> str | None:
-    """Return how inputs and results lie otherwise than in the call before; None for the first."""
+    """Return which inputs and results are sharded differently from the previous call; None for the
+    first.
+    """
     if not executable.teams:
         return None
     # Against the latest team: dicts keep the order of insertion.
@@ -498,7 +501,7 @@ def _changed(
 
 
 def _shown(place: Place | None) -> str:
-    """Return where an input lies, in a word or two."""
+    """Return a short description of an input's place."""
     if place is None:
         return "a value of the host"
     sharding = place.sharding
@@ -546,7 +549,7 @@ def _buffers(x: Any, number: int, team: Team, executable: Executable) -> list:
     buffers = x._buffers()
     if x._place.is_single:
         return _everywhere(buffers[0], place)
-    # The usual case: it lies so already, and nothing moves.
+    # The usual case: it has this sharding already, and nothing moves.
     if x._place.sharding == place.sharding:
         return buffers
     return pieces.moved(x.aval.shape, buffers, x._place, place)
@@ -560,9 +563,9 @@ def _everywhere(buffer: Any, place: Place) -> list:
 
 
 def place_of_new() -> Place | None:
-    """Return where new arrays lie: whole on every device of the mesh in context; None for none.
+    """Return the place of new arrays, replicated over the mesh in context; None if there is none.
 
-    A device that `default_device` asks for comes first.
+    `default_device` takes precedence.
     """
     if contexts.concrete is None or config.state.default_device is not None:
         return None
@@ -571,9 +574,9 @@ def place_of_new() -> Place | None:
 
 
 def place_of_work(place: Place | None) -> Place:
-    """Return where an operation runs whose operands agree on a place; None: there are no arrays.
+    """Return the place of an operation whose operands agree on a place; None: there are no arrays.
 
-    A place that nobody has asked for gives way to the mesh in context.
+    An uncommitted place gives way to the mesh in context.
     """
     if place is not None and (place.committed or contexts.concrete is None):
         return place

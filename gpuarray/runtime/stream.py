@@ -36,7 +36,7 @@ class Flight:
         self._done = threading.Event()
 
     def resolve(self) -> None:
-        """Wait until the work is done; raise what it raised."""
+        """Wait until the work is done; raise its error, if any."""
         if not self.join():
             raise RuntimeError(
                 "a Python function asks for a result of the very program that is calling it: the "
@@ -83,7 +83,7 @@ class Flight:
             with self._lock:
                 for i, array in self._waiting:
                     _fill(array, buffers[i])
-        # An interrupt, too: kept for those who wait for the arrays, and the worker goes on.
+        # Interrupts too: store it for those who wait for the arrays, and keep the worker alive.
         except BaseException as error:
             self.error = error
         finally:
@@ -135,7 +135,7 @@ class Stream:
         """Queue `run`, whose results become the buffers of `arrays`."""
         flight = Flight(run, arrays, self.thread)
         for array in arrays:
-            if array._work is None:  # recorded ones keep waiting on their nodes
+            if array._work is None:  # recorded arrays keep waiting on their nodes
                 array._work = flight
         if threading.current_thread() is self.thread:
             flight.execute()  # submitted by a callback: queued, it would wait for its own caller
@@ -149,7 +149,7 @@ _lock = util.lock()
 
 
 def wait_for_all() -> None:
-    """Wait until all streams have run what was submitted so far."""
+    """Wait until all streams have finished the work submitted so far."""
     for stream in list(_streams.values()):
         # An empty job: when it has run, so has everything before it.
         stream.submit(list, []).resolve()
@@ -171,6 +171,6 @@ def _forget_streams() -> None:
     _streams.clear()
 
 
-# Work in flight is finished before a fork, so that a child finds every value it was given. What is
-# registered last runs first: the thread pool of the tiles is still usable then.
+# Finish work in flight before a fork, so that a child finds the values of all its arrays. Handlers
+# registered last run first: the thread pool of the tiles is still usable then.
 os.register_at_fork(before=wait_for_all, after_in_child=_forget_streams)

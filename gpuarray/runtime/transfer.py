@@ -87,7 +87,9 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
 
 
 def _for_each(name: str, given: Any, x: Any, count: int) -> list:
-    """Return an option of device_put for each leaf; None in a tree of options means any."""
+    """Return an option of device_put for each leaf; None in a tree of options means no
+    preference.
+    """
     if isinstance(given, PartitionSpec):
         given = sharding_in_context(given, "device_put", "device")
     if given is None or isinstance(given, (bool, Device, Sharding, str, Place, Format, Space)):
@@ -106,12 +108,12 @@ def _for_each(name: str, given: Any, x: Any, count: int) -> list:
 
 
 def _as_array(x: Any) -> Any:
-    """Return `x`; what an operation makes of it where it is Python's number, in a derivative."""
+    """Return `x`; in a derivative a Python number is converted as operations convert it."""
     return stage_p.bind(x) if isinstance(x, Array) and x.bare else x
 
 
 def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
-    # 1. What was asked for: a Format or a kind of memory as the place that it means.
+    # 1. The request: a Format or a kind of memory as the equivalent place.
     x = _as_array(x)
     if donate and may_alias:
         raise ValueError("may_alias and donate cannot be True at the same time.")
@@ -134,8 +136,8 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
     place = None if target is None else devices.place_for(target)
     if isinstance(target, NamedSharding):
         target.check_compatible_aval(np.shape(x))
-    # In a shard_map that is called outside of jit a value would leave the devices of the mesh. In a
-    # jitted one nothing does: what is asked of a device there is asked of the whole program.
+    # In a shard_map called outside jit a value would leave the devices of the mesh. In a jitted one
+    # nothing moves: a request for a device there concerns the whole program.
     if place is not None and not place.is_spread and getattr(traces.state.trace, "known", None):
         raise ValueError(
             "device_put inside of shard_map must leave values on the devices of its mesh, and got "
@@ -156,7 +158,7 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
         _check_same(x, place)
     # 4. A concrete one: own its memory, then move it.
     try:
-        # The copy was asked for, so guards against silent copies do not apply.
+        # The copy is explicit, so guards against implicit copies do not apply.
         if isinstance(x, np.ndarray):
             with devices.copying(x.nbytes, "the caller", "the host"):
                 copied = np.array(x)
@@ -167,7 +169,7 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
             array = from_host(x)
     except TypeError:
         if isinstance(x, (np.ndarray, np.generic)):
-            raise  # its dtype is that of no array, which the error says
+            raise  # no array has its dtype, as the error says
         raise TypeError(
             f"Argument {x!r} of type {type(x)} is not a valid JAX type: device_put takes arrays, "
             "NumPy values, Python scalars and containers of them"
@@ -176,16 +178,16 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
         array = deepcopy(array)
     if place is not None:
         array = to_place(array, place)
-    # Nothing to free where the array stayed what it was.
+    # Nothing to free if the array is returned unchanged.
     if donate and array is not x and type(x) is ArrayImpl:
         x._bufs = None
     return array
 
 
 def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
-    """Return a result where the options `out_sharding` or `device` of function `what` want it.
+    """Return a result placed by the options `out_sharding` or `device` of function `what`.
 
-    With None for both it stays where it is.
+    If both are None it stays in place.
     """
     if sharding is None:
         return x if device is None else device_put(x, device)
@@ -209,9 +211,9 @@ def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
 
 
 def placed_like(x: Any, sharding: Sharding | Device | None) -> Any:
-    """Return a value laid out as a sharding says, such as that of an array it is made like.
+    """Return a value with a given sharding, such as that of the array it is made like.
 
-    With None it stays where it is.
+    If None it stays in place.
     """
     if sharding is None:
         return x
@@ -219,9 +221,9 @@ def placed_like(x: Any, sharding: Sharding | Device | None) -> Any:
         aval = aval_of(x)
         sharding = sharding._of_rank(aval.ndim)
         sharding.shard_shape(aval.shape)  # raises for a spec with too many axes
-        if sharding.mesh.empty:  # what `typeof(x).sharding` says where no mesh is set
+        if sharding.mesh.empty:  # `typeof(x).sharding` without a mesh
             return x
-        # A value that is made while tracing is laid out by the program.
+        # The program decides the layout of values made while tracing.
         if sharding.mesh.is_spread and (isinstance(x, traces.Tracer) or not traces.is_base()):
             return laid(x, sharding)
         sharding = over_devices(sharding) or sharding
@@ -232,7 +234,7 @@ def placed_like(x: Any, sharding: Sharding | Device | None) -> Any:
 
 
 def _check_explicit(what: str, sharding: NamedSharding) -> None:
-    """Refuse a sharding for a result that its type could not speak of."""
+    """Refuse a sharding for a result that its type cannot express."""
     around = get_abstract_mesh()
     own = sharding.mesh.abstract_mesh
     if not (around.empty or own.empty) and (around.shape_tuple, around.axis_types) != (
@@ -275,7 +277,7 @@ def laid_in_context(x: ArrayImpl) -> ArrayImpl:
 
 
 def sharding_like(x: Any, shape: tuple[int, ...]) -> Sharding | None:
-    """Return how an array of this shape lies that is made to be like `x`; None leaves it open."""
+    """Return the sharding of an array of this shape made like `x`; None leaves it open."""
     if isinstance(x, traces.Tracer):
         return x.aval.sharding if x.shape == shape and cuts_of(x.aval.layout) else None
     if type(x) is ArrayImpl and not x._place.committed:
@@ -287,7 +289,7 @@ def sharding_like(x: Any, shape: tuple[int, ...]) -> Sharding | None:
         # A program over the very axes learns its devices later.
         if around is None or around.shape_tuple != sharding.mesh.shape_tuple:
             sharding = over_devices(sharding)
-    # Another shape can lie so where every device has it whole.
+    # An array of another shape can have the same sharding if it is replicated.
     if isinstance(sharding, Sharding) and (shape == x.shape or sharding.is_fully_replicated):
         return sharding
     return None
@@ -309,7 +311,7 @@ def device_get(x):
 
 
 def _fetched(x: Any) -> Any:
-    """Return the host value of an array; random keys and traced values stay what they are."""
+    """Return the host value of an array; random keys and traced values are returned unchanged."""
     if isinstance(x, ArrayImpl) and not isinstance(x.dtype, dtypes.ExtendedDType):
         return x._fetched(explicit=True)
     return x

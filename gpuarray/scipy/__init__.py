@@ -1,6 +1,6 @@
 """The functions of SciPy on our arrays, by SciPy's names: `gpuarray.scipy.linalg`, `.signal`, ...
 
-Floor 6. In: the name of a part. Out: that module, loaded when it is first asked for.
+Floor 6. In: the name of a part. Out: that module, loaded on first use.
 """
 
 from gpuarray.names import explain_names as _explain_names

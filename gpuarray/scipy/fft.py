@@ -53,7 +53,9 @@ def _over(name: str, core: Callable, x: Any, lengths: dict[int, int], norm) -> A
 
 @accounted("a transform")
 def _order(n: int) -> np.ndarray:
-    """Even places forwards, then odd ones backwards: so cosines become a Fourier transform."""
+    """Even positions in order, then odd ones reversed: this turns a cosine transform into a Fourier
+    transform.
+    """
     return np.concatenate([np.arange(0, n, 2), np.arange(1, n, 2)[::-1]])
 
 
@@ -63,7 +65,7 @@ def _turns(n: int, dtype) -> np.ndarray:
 
 
 def _weights(n: int, dtype) -> np.ndarray:
-    """What makes the transform orthogonal."""
+    """The weights that make the transform orthogonal."""
     out = np.full(n, math.sqrt(1 / (2 * n)))
     # The constant row has twice the squared length of the others.
     out[0] = math.sqrt(1 / (4 * n))
@@ -72,7 +74,7 @@ def _weights(n: int, dtype) -> np.ndarray:
 
 def _dct(x: Array, ortho: bool) -> Array:
     n = x.shape[-1]
-    # Makhoul's algorithm: even places forwards, odd ones backwards, one FFT of the same length.
+    # Makhoul's algorithm: even positions in order, odd ones reversed, one FFT of the same length.
     spectrum = gnp.fft.fft(x[..., _order(n)])
     out = lax.real(spectrum * _turns(n, x.dtype)) * 2
     return out * _weights(n, x.dtype) if ortho else out

@@ -87,7 +87,7 @@ class RegularGridInterpolator:
                 raise ValueError(f"the points in dimension {i} must be 1-dimensional")
             if p.shape[0] != n:
                 raise ValueError(f"there are {p.shape[0]} points and {n} values in dimension {i}")
-            # A grid that is known is checked, and turned round if it descends.
+            # A known grid is checked, and reversed if it descends.
             known = known_value(p)
             if known is not None:
                 steps = np.diff(known)
@@ -141,7 +141,7 @@ class RegularGridInterpolator:
     def _interpolated(self, columns: list[Array], nearest: bool) -> Array:
         below, shares = [], []
         for x, g in zip(columns, self.grid, strict=True):
-            # The cell that each point lies in, and its share of the width.
+            # The cell of each point, and the point's relative position in it.
             at = gnp.clip(gnp.searchsorted(g, x) - 1, 0, max(g.shape[0] - 2, 0))
             above = gnp.minimum(at + 1, g.shape[0] - 1)
             width = g[above] - g[at]

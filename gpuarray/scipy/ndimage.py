@@ -65,7 +65,7 @@ def map_coordinates(
     """The values of an array at fractional places: one array of coordinates for every axis.
 
     Shapes: input of d axes, d coordinates of one shape -> that shape. order: 0 (nearest) or 1
-    (linear). mode: what lies outside: "constant" (`cval`), "nearest", "wrap", "mirror" (about the
+    (linear). mode: the values outside: "constant" (`cval`), "nearest", "wrap", "mirror" (about the
     middle of the last sample) or "reflect" (about its edge).
 
     >>> import gpuarray.numpy as gnp

@@ -1,4 +1,4 @@
-"""Batching: values may have one more axis, and each primitive's batch rule says what to do with it.
+"""Batching: values may have one more axis, which each primitive's batch rule handles.
 
 Floor 3. In: a function of flat values, and the position of each value's batch axis. Out: its
 results, with theirs. It nests for any number of axes; collectives inside can reduce over a named
@@ -74,7 +74,7 @@ class BatchTrace(traces.Trace):
         return x, None
 
     def box(self, value: Any, dim: int | None) -> Any:
-        # Results without a batch axis leave the trace: nothing more needs to be done for them.
+        # Results without a batch axis leave the trace: they need no further batching.
         return value if dim is None else BatchTracer(self, value, dim)
 
     def process(self, prim: Primitive, args: tuple, params: dict) -> Any:
@@ -127,7 +127,7 @@ def batch_aux(
     values: Sequence[Any],
     dims: Sequence[int | None],
 ) -> tuple[list, list[int | None], Any]:
-    """The same for a function that returns something beside its flat results, which comes last."""
+    """`batch` for a function that also returns auxiliary output after its flat results."""
     outer = traces.state.trace
     trace = BatchTrace(outer, axis)
     boxed = [

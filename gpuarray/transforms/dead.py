@@ -1,7 +1,7 @@
-"""Dead results: Graphs and equations without what nobody reads, inside loops and branches too.
+"""Dead results: remove unread results from Graphs and equations, inside loops and branches too.
 
-Floor 3. In: a Graph or an equation, and which of its results are read. Out: one that computes
-those and nothing else, where its primitive has a rule for that.
+Floor 3. In: a Graph or an equation, and which of its results are read. Out: one that computes only
+those, if its primitive has a rule for that.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def shortened(graph: Graph, used: Sequence[bool]) -> tuple[Graph, list[bool]]:
 def without_dead(graph: Graph) -> Graph:
     """Return the Graph without equations, and constants, that no result depends on."""
     short, _ = shortened(graph, [True] * len(graph.outvars))
-    # The same object where nothing was dead: what was derived from it stays known.
+    # Return the same object if nothing was dead, so that values cached for it stay valid.
     return graph if len(short.eqns) == len(graph.eqns) else short
 
 
@@ -76,7 +76,7 @@ def narrow_call(eqn: Eqn, used: list[bool], per_operand: str) -> Eqn:
         Param that may have an entry for each operand.
     """
     short, read = shortened(eqn.params["jaxpr"], used)
-    # Params with an entry for each operand lose those of operands that are gone.
+    # Params with an entry for each operand lose the entries of removed operands.
     of_each = eqn.params.get(per_operand)
     if isinstance(of_each, tuple):
         of_each = tuple(compress(of_each, read))

@@ -61,8 +61,8 @@ def _staged(
 def jvp_graph(graph: Graph, nonzero: tuple[bool, ...], all_out: bool = False) -> Derived:
     """Return the Graph (primals, nonzero tangents) -> (results, nonzero tangents of results).
 
-    `nonzero` says which inputs have a tangent. `outputs` says of each result whether its tangent is
-    among the outputs; with `all_out` all of them are.
+    `nonzero` marks the inputs that have a tangent. `outputs` tells for each result whether its
+    tangent is among the outputs; with `all_out` all of them are.
     """
     key = ("jvp", nonzero, all_out)
     if key not in graph.derived:
@@ -99,8 +99,8 @@ def transpose_graph(
 ) -> Transposed:
     """Return the Graph (known inputs, nonzero cotangents) -> nonzero cotangents of linear inputs.
 
-    `linear` says which inputs it is linear in, `nonzero` which outputs have a cotangent. `outputs`
-    says of each linear input whether its cotangent is among the outputs.
+    `linear` marks the inputs it is linear in, `nonzero` the outputs that have a cotangent.
+    `outputs` tells for each linear input whether its cotangent is among the outputs.
     """
     key = ("transpose", linear, nonzero)
     if key not in graph.derived:
@@ -131,7 +131,7 @@ def transpose_graph(
                     written,
                 )
 
-            # A reference never holds a weakly typed value, so neither does its place among the
+            # A reference never holds a weakly typed value, and neither does its place among the
             # inputs.
             held = [ref.type.inner_aval.strip_weak_type() for ref in refs]
             made, beside = _staged(graph, pure, held + known + cts, "transpose", threads=True)
@@ -149,18 +149,18 @@ def batch_graph(
     out_dims: tuple[int | None, ...] | None = None,
     layouts: tuple[Layout | None, ...] | None = None,
 ) -> Derived:
-    """Return the Graph of a batch; `dims` says where each input has the batch axis.
+    """Return the Graph of a batch; `dims` gives the position of the batch axis in each input.
 
-    `outputs` says where the results have it. With `out_dims` they have it there (None: must not
-    have it), which loops need for what they carry. `layouts` are those of the batched inputs: what
-    a Graph lays out anew leaves the batch axis as it is.
+    `outputs` gives its position in the results. With `out_dims` they have it there (None: must not
+    have it), which loops need for their carries. `layouts` are those of the batched inputs:
+    equations that reshard keep the sharding of the batch axis.
     """
     key = ("batch", axis, dims, out_dims, layouts)
     if key not in graph.derived:
 
         def fun(*values):
             out, where = batch_flat(lambda *xs: evaluate(graph, *xs), axis, values, dims)
-            # Unify the positions, as the caller asks.
+            # Unify the positions, as the caller requests.
             if out_dims is not None:
                 out = [
                     matched(x, d, want, axis.size)

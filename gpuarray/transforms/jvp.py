@@ -63,7 +63,7 @@ class JVPTracer(traces.Tracer):
         return np.asarray(self.primal).item(*args)
 
     def __repr__(self) -> str:
-        # Of a derivative that is staged nothing is known but its type.
+        # Only the type of a staged derivative is known.
         staging = getattr(self._trace.parent, "unknown", None)
         if staging is not None and getattr(self.tangent, "_trace", None) is staging:
             of = self.tangent.aval.str_short(short_dtypes=True)
@@ -140,7 +140,7 @@ def jvp_of(prim: Primitive, primals: list, tangents: list, params: dict) -> tupl
     return rule(primals, tangents, **params)
 
 
-# The jvp of the decomposition, run under a trace of its own.
+# The jvp of the decomposition, run under a separate trace.
 def _jvp_by_parts(prim: Primitive, primals: list, tangents: list, params: dict) -> tuple[Any, Any]:
     assert prim.decompose is not None
     made_of = prim.decompose
@@ -184,7 +184,7 @@ def jvp_aux(
     tangents: Sequence[Any],
     parent=None,
 ) -> tuple[list, list, Any]:
-    """The same for a function that returns something beside its flat results, which comes last."""
+    """`jvp` for a function that also returns auxiliary output after its flat results."""
     outer = traces.state.trace
     trace = JVPTrace(outer if parent is None else parent)
     # Integers and keys have no tangent to carry.
@@ -199,7 +199,7 @@ def jvp_aux(
         traces.state.trace = outer
         trace.alive = False
     pairs = [trace.split(traces.immutable(x)) for x in outputs]
-    # Names of this function must not be what keeps tracers alive when leaks are looked for.
+    # Drop local names, so that the leak check does not find tracers through them.
     del boxed, outputs
     check_leaks(trace, "JVPTrace of jvp")
     return [p for p, _ in pairs], [t for _, t in pairs], aux

@@ -1,7 +1,7 @@
 """Leaked tracers: values of a transformed function that something keeps after it has ended.
 
-Floor 3. In: a trace that has ended. Out: an error that says which of its tracers are still
-referred to, and by what. For the setting `check_tracer_leaks`.
+Floor 3. In: a trace that has ended. Out: an error that lists tracers that are still referenced, and
+the objects that reference them. For the setting `check_tracer_leaks`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 from gpuarray import config, sites
 from gpuarray.core import trace as traces
 
-#: How many references one behind the other are told, and how many tracers are listed.
+#: Maximum length of a chain of references that is shown, and number of tracers listed.
 LONGEST = LISTED = 5
 
 
 def check_leaks(trace: traces.Trace, what: str) -> None:
-    """Raise RuntimeError if tracers of a trace are left, while the setting asks for that.
+    """Raise RuntimeError if tracers of a trace are still alive and the setting is on.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def check_leaks(trace: traces.Trace, what: str) -> None:
     """
     if not config.state.check_tracer_leaks:
         return
-    # Cycles keep tracers alive that nothing refers to from outside: those are no leak.
+    # Tracers kept alive only by reference cycles are not leaks.
     gc.collect()
     leaked = [x for x in gc.get_referrers(trace) if isinstance(x, traces.Tracer)]
     if leaked:
@@ -51,11 +51,11 @@ def _short(x: Any) -> str:
 
 
 def _chain(x: Any, ours: list) -> str:
-    """Who refers to a value, who to that, and so on, a line each."""
+    """The chain of objects that refer to a value, one line each."""
     lines, seen = [], {id(ours)}
     for _ in range(LONGEST):
         seen.add(id(x))
-        # Not the frames that run now, nor what this function itself has.
+        # Without the frames that are running, and without this function's own references.
         found = [
             r
             for r in gc.get_referrers(x)

@@ -42,8 +42,8 @@ def linearize_flat(
     trace = JVPTrace(PartialTrace(outer, unknown))
     in_linear = [is_inexact(aval_of(p)) for p in primals]
     try:
-        # Primals are computed as they come; their tangents are unknown, so what is done with them
-        # is recorded: that is the derivative.
+        # Primals are computed immediately; their tangents are unknown, so operations on them are
+        # recorded: that is the derivative.
         boxed = [
             trace.box(traces.immutable(p), unknown.new_input(tangent_aval(aval_of(p))))
             if linear
@@ -58,8 +58,8 @@ def linearize_flat(
     finally:
         traces.state.trace = outer
         unknown.alive = trace.alive = False
-    # Results that do not depend on the inputs have no row in the Graph; `out_linear` says
-    # which.
+    # Results that do not depend on the inputs are not outputs of the Graph; `out_linear` marks the
+    # others.
     primals_out = [p for p, _ in pairs]
     del boxed, outputs, pairs
     check_leaks(trace, f"JVPTrace of {name}")

@@ -39,7 +39,7 @@ class PartialTrace(traces.Trace):
         return self.unknown.process(prim, args, params)
 
     def _split_call(self, prim: Primitive, args: tuple, params: dict, flags: list[bool]) -> list:
-        """Replace a call by two: the known part runs now and returns what the other needs."""
+        """Replace a call by two: the known part runs now and returns the residuals of the other."""
         split = split_graph(params["jaxpr"], flags)
         known_args = [a for a, unknown in zip(args, flags, strict=True) if not unknown]
         unknown_args = [a for a, unknown in zip(args, flags, strict=True) if unknown]
@@ -47,7 +47,7 @@ class PartialTrace(traces.Trace):
         shared = {k: v for k, v in params.items() if k != "donated_invars"}
         known_out: list = []
         assert self.parent is not None
-        # A part without results would be a launch for nothing.
+        # A part without results would be a useless launch.
         if split.known.outvars:
             with traces.current(self.parent):
                 known_out = prim.bind(
@@ -91,8 +91,8 @@ def split_graph(
 ) -> Split:
     """Split a Graph by dependence on its unknown inputs.
 
-    `force` marks outputs that count as unknown even if they are known, which loops ask for of what
-    they carry. The split is made once for each pattern of inputs, and kept with the Graph.
+    `force` marks outputs that count as unknown even if they are known, as loops require of their
+    carries. The split is made once for each pattern of inputs, and cached with the Graph.
     """
     key = ("split", tuple(in_unknown), None if force is None else tuple(force))
     if key not in graph.derived:
@@ -101,7 +101,7 @@ def split_graph(
 
 
 def _split(graph: Graph, in_unknown: Sequence[bool], force: Sequence[bool]) -> Split:
-    # Evaluate the Graph on a PartialTrace, both sides of which are staged.
+    # Evaluate the Graph on a PartialTrace, staging both sides.
     info = TracedFunction(split_graph, "partial evaluation")
     known, unknown = GraphTrace(info), GraphTrace(info)
     outer = traces.state.trace
@@ -146,7 +146,7 @@ def _made_by(x: Any, trace: GraphTrace) -> bool:
 
 
 def _live(eqns: Sequence[Eqn], outvars: Sequence[Atom]) -> list[Eqn]:
-    """Return the equations on which results depend; others would need residuals for nothing."""
+    """Return the equations on which results depend; others would need useless residuals."""
     read = {a for a in outvars if isinstance(a, Var)}
     kept: list[Eqn] = []
     # From the results backwards, so that one pass is enough.

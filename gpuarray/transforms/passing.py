@@ -35,7 +35,7 @@ def taken_out(
     Parameters
     ----------
     purpose :
-        What takes the arguments, for messages.
+        The name of the function that takes the arguments, for messages.
     names :
         Function that returns a name for each leaf.
     """
@@ -66,7 +66,7 @@ def check_aliases(
     if any(isinstance(x, Ref) for x in leaves):
         refs, _ = taken_out(args, purpose, names)
         for fun in functions:
-            # Only closures are looked at: what a global refers to is not known to be read.
+            # Only closures are examined: values that a global refers to may not be read.
             cells = inspect.getclosurevars(fun).nonlocals if inspect.isfunction(fun) else {}
             for ref in refs:
                 if any(x is ref for x in cells.values()):
@@ -95,7 +95,9 @@ def _put_in(args: Any, refs: Sequence[Any]) -> Any:
 
 
 def whole(args: Any) -> Any:
-    """Return arguments unchanged: what `emptied` returns where there is nothing to put back."""
+    """Return arguments unchanged: the second result of `emptied` if there is nothing to put
+    back.
+    """
     return args
 
 
@@ -120,7 +122,7 @@ class RefArguments:
     def call(self, fun: Callable[[list], Any], leaves: Sequence[Any]) -> tuple[list, Any]:
         """Return the new values of the Refs, and `fun(leaves)` with them in their places."""
         given = list(leaves)
-        # The values come in the places of the Refs, which are put back for `fun`.
+        # The values come in place of the Refs, which are restored for `fun`.
         values = [given[i] for i in self.at]
         for i, ref in zip(self.at, self.refs, strict=True):
             given[i] = ref
@@ -153,7 +155,7 @@ def with_values(
 def emptied(
     args: Any, purpose: str = "", names: Callable[[], Sequence[str]] | None = None
 ) -> tuple[Callable[[Any], Any], Any]:
-    """Return arguments with None in the places of Refs, and the function that puts them back."""
+    """Return arguments with None in place of Refs, and the function that puts them back."""
     if not any(isinstance(x, Ref) for x in tree.flatten_raw(args)[0]):
         return whole, args
     refs, slotted = taken_out(args, purpose, names)
@@ -193,15 +195,15 @@ def without_references(
 ) -> Callable:
     """Return `fun` as a function of values of Refs and of arguments with Slots.
 
-    It returns the new values (None where it only reads), and the result. In `kept` are passed Refs
-    that it gets themselves, by their numbers; others stand for those of each of the `calls`.
+    It returns the new values (None where it only reads), and the result. `kept` are numbers of
+    passed Refs that it receives themselves; others represent those of each of the `calls`.
     """
 
     closed_over, kept = list(closed_over), dict(kept)
 
     @functools.wraps(fun)
     def pure(values: Sequence[Any], *args: Any, **kwargs: Any) -> tuple[list, Any]:
-        # Values of passed Refs come first, then those of the ones closed over.
+        # Values of passed Refs come first, then those of Refs closed over.
         count = len(values) - len(closed_over)
         slots = [x for x in tree.tree_leaves((args, kwargs), _is_slot) if _is_slot(x)]
         kinds = {x.number: x.kind for x in slots}
@@ -211,7 +213,7 @@ def without_references(
             for i, v in enumerate(values[:count])
         ]
         args, kwargs = _put_in((args, kwargs), passed)
-        # Refs of the caller that stand for themselves hold their values while this runs.
+        # The caller's own Refs hold their values while this runs.
         held = [values[i] for i in kept]
         with holding([*kept.values(), *closed_over], [*held, *values[count:]]):
             result = fun(*args, **kwargs)
@@ -232,7 +234,7 @@ class Referring:
     Parameters
     ----------
     statics :
-        Numbers and names of arguments that are passed on as they are.
+        Numbers and names of arguments that are passed unchanged.
     jitted :
         Makes the compiled function of the one without side effects; it lets `ReferenceAccessed`
         pass.
@@ -268,7 +270,7 @@ class Referring:
         """Return `use(jitted, args, kwargs)`, values of Refs the first argument, and the Refs."""
         nums, names = self.statics
         fixed = {n if n >= 0 else len(args) + n for n in nums}
-        # Static arguments stay as they are: only the others are searched for Refs.
+        # Static arguments are not changed: only the others are searched for Refs.
         dynamic = {i: a for i, a in enumerate(args) if i not in fixed}
         named = {k: v for k, v in kwargs.items() if k not in names}
         given = (*dynamic.values(),), named, frozenset(fixed)
@@ -283,7 +285,7 @@ class Referring:
             self._check_distinct(passed, leaves, called)
             refs = [*passed, *self.touched]
             held = values_of(refs)
-            # Made again only where another Ref has turned up.
+            # Made again only if another Ref has appeared.
             kept = {i: passed[i] for i in self.kept if i < len(passed)}
             if self.made is None or self.made[:2] != (self.touched, kept):
                 pure = without_references(self.fun, self.touched, self.signature, kept, self)

@@ -4,10 +4,9 @@ Floor 3. In: Refs, and functions that read and write them. Out: functions withou
 which take the values of Refs and return the new ones.
 
 A Ref belongs to the trace it was made in. If a function that is being staged accesses one from
-outside, the trace of that function cannot hold what it writes. The trace then goes on with a value
-that stands in, to find all such Refs, and ends with `ReferenceAccessed`; the code that staged the
-function (jit, scan, cond, ...) stages it again with the Refs' values as arguments and results
-(`threading`).
+outside, its trace cannot hold the written value. The trace then continues with a substitute value,
+to find all such Refs, and ends with `ReferenceAccessed`; the code that staged the function (jit,
+scan, cond, ...) stages it again with the Refs' values as arguments and results (`threading`).
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class Ref:
 
     def __init__(self, value: Any, kind: str | None = None, passed: Any = None):
         self._value: Any = value
-        # With "no_grad_no_remat" no derivative is taken of what is written.
+        # With "no_grad_no_remat" written values are not differentiated.
         self.kind = kind
         self._site = sites.user_frame()
         # In a jitted function that takes it: that function's calls, and the argument's number.
@@ -82,7 +81,7 @@ class Ref:
     def put(self, value: Any) -> None:
         """Replace the array by another one of the same shape and dtype."""
         self._check_access()
-        # The kind "no_grad_no_remat" says that no derivative is taken of what is written.
+        # The kind "no_grad_no_remat" means that written values are not differentiated.
         if self.kind is not None:
             value = do.stop_gradient(value)
         self._check_level(value)
@@ -91,8 +90,8 @@ class Ref:
     def _check_access(self) -> None:
         """Check that the current trace may access it.
 
-        A trace that stages a function may not, but goes on (`GraphTrace.stand_in`) to signal it in
-        the end.
+        A trace that stages a function may not, but continues (`GraphTrace.stand_in`) and signals it
+        at the end.
         """
         if isinstance(self._value, _Freed):
             raise errors.DeletedBufferError(
@@ -138,9 +137,7 @@ class Ref:
         )
 
     def check_kept(self) -> None:
-        """Raise ReferenceKept where it only stands for another Ref, which a rule for cotangents
-        needs.
-        """
+        """Raise ReferenceKept if it only represents another Ref that a cotangent rule needs."""
         if self._passed is not None:
             raise ReferenceKept(self)
 
@@ -220,10 +217,10 @@ class Ref:
         if what == "addupdate":
             new = place.add(value)
         else:
-            # As in JAX a window that reaches over the end is moved inside; other positions that
-            # are out of range are skipped.
+            # As in JAX a window that reaches over the end is moved inside; other positions out of
+            # range are skipped.
             new = place.set(value, mode="clip" if _is_moving(index) else None)
-        # A Ref never becomes weakly typed by what is written to it.
+        # Writing a weakly typed value does not make a Ref weakly typed.
         if aval_of(new).weak_type:
             new = do.convert_element_type(new, new_dtype=aval.dtype, weak_type=False, sharding=None)
         self.put(new)
@@ -239,13 +236,13 @@ class Ref:
 
 
 class _Freed(Struct):
-    """Stands for the array of a Ref that was freed; holds its type."""
+    """Replaces the array of a Ref that was freed; holds its type."""
 
     aval: ShapedArray
 
 
 class _At(Struct):
-    """What `ref.at` is: `at[index]` refers to a part of the Ref."""
+    """The type of `ref.at`: `at[index]` refers to a part of the Ref."""
 
     whole: Ref | RefView
 
@@ -256,8 +253,8 @@ class _At(Struct):
 class RefView:
     """Elements of a Ref at an index, to be read and written as a Ref is.
 
-    It is a node of pytrees whose leaves are the Ref and the arrays in the index, so that
-    transformed functions take it as an argument.
+    It is a pytree node whose leaves are the Ref and the arrays in the index, so that transformed
+    functions take it as an argument.
     """
 
     def __init__(self, whole: Ref | RefView, index: Any):
@@ -303,7 +300,7 @@ class RefView:
 
 
 class _Fixed(NamedTuple):
-    """What a RefView's index has in a place that no transformation changes."""
+    """A constant in a RefView's index, which no transformation changes."""
 
     kind: type
     value: Any
@@ -311,8 +308,8 @@ class _Fixed(NamedTuple):
 
 def _flatten_part(part: RefView) -> tuple[list, tuple]:
     several = isinstance(part.index, tuple)
-    # Arrays of the index are leaves; all else is part of the structure, with None where a leaf
-    # goes.
+    # Arrays of the index are leaves; everything else is part of the structure, with None in place
+    # of a leaf.
     children, layout = [part.whole], []
     for entry in part.index if several else (part.index,):
         if isinstance(entry, slice):
@@ -346,7 +343,7 @@ def _is_moving(index: Any) -> bool:
 
 
 def _checked(index: Any, shape: tuple[int, ...]) -> Any:
-    """Return an index; raise ValueError if a number in it is known to be out of range."""
+    """Return an index; raise ValueError if a constant in it is out of range."""
     entries = index if isinstance(index, tuple) else (index,)
     # The entries' axes are not known by counting: leave it to the index itself.
     if any(e is None or e is Ellipsis for e in entries) and entries[-1] is not Ellipsis:
@@ -406,7 +403,7 @@ def threading(attempt: Callable[[list[Ref]], Any]) -> Any:
 
 
 def strong_values(refs: Sequence[Ref]) -> list:
-    """Return the values of Refs, none of them weakly typed: what is written never is."""
+    """Return the values of Refs, none of them weakly typed, as written values never are."""
     strong = lambda x, a: do.convert_element_type(
         x, new_dtype=a.dtype, weak_type=False, sharding=None
     )

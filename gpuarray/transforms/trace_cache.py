@@ -1,10 +1,10 @@
 """Trace cache of loops and branches: the same function, called alike, is not traced again.
 
-Floor 3. In: a function, and how it is called. Out: what was made of it before, as long as the
-function lives. A function counts as the same if every value that it reads from outside is the same
-object and cannot have changed: arrays, numbers, strings, modules, and functions of which the same
-holds. A function that closes over a list, a dict or an object of the user's is traced at every
-call, so no closure is ever out of date.
+Floor 3. In: a function, and how it is called. Out: the earlier result for such a call, as long as
+the function lives. A function counts as unchanged if every value that it reads from outside is the
+same object and immutable: arrays, numbers, strings, modules, and functions of which the same holds.
+A function that closes over a list, a dict or a user's object is traced at every call, so no closure
+is ever out of date.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Made(NamedTuple):
 # Entries die with the function.
 _made: weakref.WeakKeyDictionary[Callable, Recent] = weakref.WeakKeyDictionary()
 
-#: How many kinds of calls of one function are kept.
+#: Maximum number of calls cached for one function.
 LIMIT = 64
 
 # Types whose values cannot change.
@@ -89,7 +89,9 @@ def _same(before: list, now: list) -> bool:
 
 
 def _collect(function: Any, outside: list, seen: set[int]) -> bool:
-    """Append what a function reads from outside; return False if some of it may change unseen."""
+    """Append the values that a function reads from outside; return False if some of them are
+    mutable.
+    """
     if id(function) in seen:
         # A recursive function, or one met through another.
         return True
@@ -105,7 +107,7 @@ def _collect(function: Any, outside: list, seen: set[int]) -> bool:
     stack = [code]
     while stack:  # functions defined inside read the same globals
         one = stack.pop()
-        # co_names also holds attribute names: a global of that name is included for nothing.
+        # co_names also holds attribute names: a global with such a name is included unnecessarily.
         read += [globals_[name] for name in one.co_names if name in globals_]
         stack += [c for c in one.co_consts if isinstance(c, types.CodeType)]
     outside += read

@@ -1,4 +1,4 @@
-"""Tracing: run a Python function on tracers and keep what it did as a Graph.
+"""Tracing: run a Python function on tracers and record its operations as a Graph.
 
 Floor 3. In: a function and the avals of its flat inputs. Out: a Graph with the same flat results.
 """
@@ -26,7 +26,7 @@ from gpuarray.transforms.leaks import check_leaks
 class TracedFunction:
     """Name, location and argument names of a function being traced, for error messages.
 
-    It does not hold the function itself: what was traced is kept as long as the function lives.
+    It does not hold the function itself, because a trace is cached as long as the function lives.
     """
 
     __slots__ = ("arg_names", "code", "name", "purpose")
@@ -82,7 +82,7 @@ class GraphTracer(traces.Tracer):
 
     @property
     def _known(self) -> Any:
-        """Function of tracers that knows their values, where the trace has one."""
+        """The function that returns the values of tracers, if the trace has one."""
         trace = self._trace
         return trace.known if trace.alive else None
 
@@ -94,7 +94,7 @@ class GraphTracer(traces.Tracer):
 
 
 def _if_known(name: str) -> Callable:
-    """Return a method that needs the value: it works where the trace knows it."""
+    """Return a method that needs a concrete value: it works if the trace knows it."""
     refuse = getattr(traces.Tracer, name)
 
     def method(self: GraphTracer, *args: Any) -> Any:
@@ -124,8 +124,8 @@ class GraphTrace(traces.Trace):
         self.constvars: dict[int, tuple[Var, Any]] = {}
         self.copies: dict[tuple, Any] = {}  # of NumPy arrays, by type and content
         self.adopted: dict[int, Any] = {}  # scalars made while tracing
-        # References from outside that were accessed, with what they held before; None where they
-        # must not be accessed, not even to find out which they are.
+        # References from outside that were accessed, with their previous values; None if they must
+        # not be accessed, not even to find out which they are.
         self.outside: list[tuple[Any, Any, Any]] | None = None
         self.alive = True
 
@@ -189,7 +189,7 @@ class GraphTrace(traces.Trace):
         ref._home, ref._value = self, self.new_input(aval_of(ref._value))
 
     def put_back(self) -> None:
-        """Have references from outside hold what they held before."""
+        """Restore the previous values of references from outside."""
         for ref, home, value in reversed(self.outside or ()):
             ref._home, ref._value = home, value
         self.outside = None
@@ -202,7 +202,7 @@ class GraphTrace(traces.Trace):
         avals = infer(prim, tuple([v.aval for v in invars]), params)
         outvars = [Var(a) for a in avals]
         site = sites.user_frame()
-        # Nothing is computed: the equation stands for it, with the user's line for messages.
+        # Nothing is computed: the equation is recorded, with the user's line for messages.
         self.eqns.append(Eqn(prim, invars, outvars, params, site))
         out = [GraphTracer(self, v.aval, v, site) for v in outvars]
         return out if prim.multiple_results else out[0]
@@ -212,7 +212,7 @@ class GraphTrace(traces.Trace):
         outvars = [self.atom(x) for x in outputs]
         self.alive = False
         pairs = list(self.constvars.values())
-        # What it refers to outside is the Graph's from now on: a rule may keep the trace.
+        # Outside values belong to the Graph from now on: a rule may keep the trace alive.
         self.constvars, self.copies, self.adopted = {}, {}, {}
         graph = Graph(
             self.invars,
@@ -276,7 +276,7 @@ def infer(prim: Primitive, avals: tuple[ShapedArray, ...], params: dict) -> list
     """
     if prim.kind is Kind.CALL:
         return prim.out_avals(avals, params)
-    # What is an error decides about results, too: an unclear layout, types that are not alike.
+    # These settings decide which results are errors: ambiguous layouts, types that differ.
     strict = resolving.depth > 0, config.state.auto_pcast
     known = params_key(params) if prim.by_value else tuple(params.items())
     key: tuple | None = (prim, avals, known, strict)
@@ -295,8 +295,8 @@ def infer(prim: Primitive, avals: tuple[ShapedArray, ...], params: dict) -> list
 class ReferenceAccessed(BaseException):
     """Signals that a function that was staged accesses references from outside.
 
-    A BaseException, because it is for the code that stages the function, and not to be caught by
-    the function itself.
+    A BaseException, because it is meant for the code that stages the function, and must not be
+    caught by the function itself.
     """
 
     def __init__(self, refs: list):
@@ -305,7 +305,7 @@ class ReferenceAccessed(BaseException):
 
 
 class ReferenceKept(BaseException):
-    """Signals that a rule keeps a reference that only stands for one of a jitted function's caller.
+    """Raised if a rule keeps a reference that only represents one of a jitted function's caller.
 
     The function is staged again with the caller's reference itself, to which the rule can write.
     """
@@ -332,8 +332,8 @@ def stage(
 def stage_scalars(
     op: str, fun: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], function: Callable
 ) -> Graph:
-    """Trace what an operation does with scalars by a user's `function`, which may use no traced
-    value from outside.
+    """Trace a user's `function` of an operation on scalars; it may not use outside traced
+    values.
     """
     graph = stage(fun, avals, TracedFunction(function, op))
     if any(isinstance(c, traces.Tracer) for c in graph.consts):
@@ -350,14 +350,14 @@ def stage_aux(
     info: TracedFunction,
     threads: bool = False,
 ) -> tuple[Graph, Any]:
-    """Trace `fun`, which returns a flat list and something beside it (the structure of its result,
-    say), into a Graph, and return that with what was beside.
+    """Trace `fun`, which returns a flat list and auxiliary output (the structure of its result, for
+    example), into a Graph; return both.
     """
     outer = traces.state.trace
     trace = GraphTrace(info)
     trace.outside = []
     tracers = [trace.new_input(a) for a in avals]
-    # What is staged may be used again in other scopes: the call has them.
+    # The staged Graph may be reused in other scopes: the call records them.
     scope = sites.enter_scope("") if sites.scopes else ""
     try:
         with traces.current(trace):

@@ -67,17 +67,17 @@ def _backwards(
     wanted: Sequence[bool] | None,
 ) -> list:
     """Run the known part of a graph forwards, then the linear part backwards."""
-    # Values of the forward part: constants, inputs that are known, and what is computed from them.
+    # Values of the forward part: constants, known inputs, and values computed from them.
     env: dict[Var, Any] = dict(zip(graph.constvars, graph.consts, strict=True))
     others = [v for v, is_linear in zip(graph.invars, linear, strict=True) if not is_linear]
     env.update(zip(others, known, strict=True))
     inputs = [v for v, is_linear in zip(graph.invars, linear, strict=True) if is_linear]
-    # Forward: run what does not depend on linear inputs, collect the rest.
+    # Forward: run equations that do not depend on linear inputs, collect the rest.
     depends = set(inputs)
     # Of these, values on the way back to an input that is wanted.
     useful = depends if wanted is None else set(compress(inputs, wanted))
-    # What does not depend on a linear input runs now; the rest is kept for the way back, as far as
-    # a cotangent is wanted through it.
+    # Equations that do not depend on a linear input run now; the rest is kept for the backward
+    # pass, if a cotangent is needed through it.
     backward: list[Eqn] = []
     for eqn in graph.eqns:
         if any(isinstance(a, Var) and a in depends for a in eqn.invars):
@@ -117,7 +117,7 @@ def _backwards(
                 (ct,) = psum_p.bind(ct, axes=rest, axis_index_groups=None)
             give(v, ct)
         ct = arrived.pop(v, None)
-        # Along Explicit axes a cotangent lies as its value does.
+        # Along Explicit axes a cotangent has the sharding of its value.
         return ct if ct is None or is_zero(ct) else as_typed(ct, cotangent_aval(v.aval))
 
     for a, ct in zip(graph.outvars, cotangents, strict=True):
@@ -142,7 +142,7 @@ def _backwards(
         for a, ct in zip(eqn.invars, given, strict=True):
             if isinstance(a, Var) and a in useful:
                 give(a, ct, _owed_names(eqn, a, ct))
-    # What is left are the inputs, of which no equation is the maker.
+    # The remaining values are the inputs, which no equation makes.
     found = {v: taken(v) for v in inputs}
     return [Zero(cotangent_aval(v.aval)) if found[v] is None else found[v] for v in inputs]
 
@@ -150,8 +150,8 @@ def _backwards(
 def _owed_names(eqn: Eqn, operand: Var, ct: Any) -> tuple:
     """Return the mesh axes along which a use of an operand differs, and the operand does not.
 
-    The cotangent of what all devices share is the sum of theirs. A call shares nothing itself: its
-    Graph has types of its own, and what comes out of it says how it varies.
+    The cotangent of a value that all devices share is the sum of theirs. A call shares nothing
+    itself: its Graph has its own types, and the types of its results say how they vary.
     """
     if all(a.aval.layout is None for a in eqn.invars) and not isinstance(ct, Tracer):
         return ()

@@ -1,10 +1,10 @@
 """Programs compiled for a GPU that is not here.
 
-Floor 4. In: a Plan and an architecture. Out: its machine code in the folder of compiled code, under
-the keys that a process with such a GPU looks for; and how much of it there was already.
+Floor 4. In: a Plan and an architecture. Out: its machine code in the cache folder, under the keys
+that a process with such a GPU looks up; and how much of it was there already.
 
-The plan's function is written as for a real GPU, so that what is compiled is what will be asked
-for: loop bodies, branches and parts of operations too. Only nothing is loaded, and nothing runs.
+The plan's function is written as for a real GPU, so that exactly the code that will be needed is
+compiled: also loop bodies, branches and parts of operations. Nothing is loaded or run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Memory:
 
 
 class AbsentGpu:
-    """What the function of a plan needs of a GPU while it is written.
+    """The methods of a GPU that are used while the function of a plan is written.
 
     Attributes
     ----------
@@ -48,13 +48,13 @@ class AbsentGpu:
         self.found = self.made = self.kernels = 0
 
     def load(self, wanted: Sequence[KernelSource], gpu: Any) -> kernels.Loaded:
-        """Compile kernels, and load none of them."""
+        """Compile kernels without loading them."""
         if not wanted:
             return kernels.Loaded({}, {}, {}, "", b"")
         made = []
 
         def compile(source: str, arch: str, options: Sequence[str]) -> nvrtc.CompileResult:
-            # Called only for what is not on disk yet.
+            # Called only for code that is not in the cache yet.
             made.append(source)
             return nvrtc.compile(source, arch, options)
 
@@ -80,7 +80,7 @@ class AbsentGpu:
 
 
 def compile_plan(plan: Plan, donated: frozenset[int], arch: str) -> AbsentGpu:
-    """Fill the folder of compiled code with what a plan needs; return what there was to do."""
+    """Fill the cache folder with the code of a plan; return statistics."""
     if not nvrtc.available():
         raise CompileError(
             f"compiling for {arch} needs NVIDIA's compiler as a library, NVRTC, and none is found "

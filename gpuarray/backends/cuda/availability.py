@@ -1,4 +1,4 @@
-"""CuPy, loaded on first use, and why no GPU can be used where none can.
+"""CuPy, loaded on first use, and the reason if no GPU can be used.
 
 Floor 4. In: nothing. Out: `cupy`, whose attributes raise an error that says how to install it;
 `missing()`, the reason in words.
@@ -40,7 +40,7 @@ def distributions() -> list[tuple[str, str]]:
 
 @functools.cache
 def missing() -> str:
-    """Return why no GPU can be used here, and what to do; empty if one can."""
+    """Return why no GPU can be used here, and the remedy; empty if one can."""
     # Found without importing CuPy, which takes a second.
     if "cupy" not in sys.modules and importlib.util.find_spec("cupy") is None:
         return f"CuPy is not installed. {INSTALL}"
@@ -52,11 +52,11 @@ def missing() -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Return what keeps CuPy from counting GPUs, and what to do about it."""
+    """Return why CuPy cannot count the GPUs, and the remedy."""
     said = f"{type(error).__name__}: {error}"
     installed = [f"{name} {version}" for name, version in distributions()]
-    # The more likely causes first. Two wheels at once break in any way, so what CuPy said is no
-    # guide.
+    # The more likely causes first. Two wheels installed together fail in arbitrary ways, so CuPy's
+    # message is no guide.
     if len(installed) > 1:
         return (
             f"{' and '.join(installed)} are installed, and overwrite each other's files ({said}): "

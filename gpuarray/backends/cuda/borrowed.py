@@ -1,4 +1,4 @@
-"""Memory of others that arrays of a GPU lie in.
+"""Foreign memory that arrays of a GPU use.
 
 Floor 4. In: memory that something else has allocated: another library's, or pinned memory of the
 host. Out: `Borrowed`, which keeps it as long as launched work reads or writes it.
@@ -15,9 +15,9 @@ _numbers = itertools.count()
 class Borrowed:
     """Foreign memory, released only after the work launched on it has run.
 
-    The GPU has it, and this object a number for it: memory that garbage alone refers to may be
-    finalised before what refers to it (CuPy's pinned memory goes back to its pool then), and so
-    before `hold` could keep it.
+    The GPU holds it, and this object only its number: memory referenced only by garbage may be
+    finalised before the objects that refer to it (CuPy's pinned memory goes back to its pool then),
+    and so before `hold` could keep it.
     """
 
     __slots__ = ("gpu", "number")

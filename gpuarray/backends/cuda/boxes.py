@@ -1,6 +1,6 @@
 """Boxes of arrays on one GPU: parts cut out, and put into others.
 
-Floor 4. In: Buffers of one GPU, and where a box begins. Out: copies of rows, on the GPU's stream.
+Floor 4. In: Buffers of one GPU, and the corner of a box. Out: copies of rows, on the GPU's stream.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def write(
     axis = max(axis - 1, 0)
     width = math.prod(shape[axis:]) * itemsize
     rows = shape[axis - 1] if axis else 1
-    # How far rows lie apart in each array: CUDA copies all rows of a box in one call.
+    # The pitch of rows in each array: CUDA copies all rows of a box in one call.
     pitches = [math.prod(x.shape[axis:]) * itemsize for x in (target, source)]
     for index in itertools.product(*map(range, shape[: max(axis - 1, 0)])):
         there, here = _address(target, to, index), _address(source, start, index)
@@ -50,7 +50,7 @@ def write(
             there, pitches[0], here, pitches[1], width, rows,
             runtime.memcpyDefault, gpu.stream.ptr,
         )  # fmt: skip
-    # The buffer is ready when what was enqueued until now is done.
+    # The buffer is ready when all work enqueued so far is done.
     target.ticket = gpu.launched()
 
 

@@ -1,8 +1,8 @@
 """Convolutions: calls of cuDNN, or products of matrices of windows.
 
-Floor 4. In: the equation of a convolution. Out: where cuDNN is installed, the call that it is
-(forward, or the derivative of one by its images or its filters), with what brings operands in the
-library's order; else windows as a matrix times the kernels as a matrix.
+Floor 4. In: the equation of a convolution. Out: if cuDNN is installed, the corresponding call
+(forward, or the derivative of one by its images or its filters), with the transpositions of
+operands that it needs; else a product of the windows and the kernels as matrices.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from gpuarray.primitives.contract.convolution import ConvDimensionNumbers
 from gpuarray.primitives.contract.ops import working_dtype
 from gpuarray.primitives.define import do
 
-#: What `Gpu.libraries` has it under.
+#: Its key in `Gpu.libraries`.
 _NAME = "cuDNN"
 
 
 def conv_parts(lhs, rhs, *, result: ShapedArray, **p):
     """`conv_general_dilated`: a call of cuDNN where that is installed and does it."""
-    if 0 in (result.size, aval_of(lhs).size, aval_of(rhs).size):  # sums of nothing, if any
+    if 0 in (result.size, aval_of(lhs).size, aval_of(rhs).size):  # empty sums, if any
         nothing = np.zeros((), result.dtype)
         return do.broadcast_in_dim(
             nothing, shape=result.shape, broadcast_dimensions=(), sharding=None
@@ -51,7 +51,7 @@ def _call_aval(*_: ShapedArray, call: ConvolutionCall) -> ShapedArray:
 
 
 def _in_memory(lengths: Sequence[Any], last: bool) -> tuple[Any, ...]:
-    """Return lengths, told channels first, in the order of memory."""
+    """Return lengths, given channels first, in memory order."""
     return (lengths[0], *lengths[2:], lengths[1]) if last else tuple(lengths)
 
 
@@ -82,7 +82,7 @@ def routine(
         ready, out = there.prepared(call), gpu.empty(aval.shape, aval.dtype)
 
         def run() -> None:
-            # Freed at once: what takes it next comes later in the stream.
+            # Freed immediately: its next user comes later in the stream.
             space = gpu.allocate(ready.workspace) if ready.workspace else None
             addresses = first.pointer, second.pointer, out.pointer
             with gpu.device:
@@ -95,7 +95,7 @@ def routine(
 
 
 def _by_library(lhs: Any, rhs: Any, out: ShapedArray, p: dict) -> Any:
-    """Return a convolution as a call of cuDNN; None where it has none."""
+    """Return a convolution as a call of cuDNN; None if there is none."""
     avals = aval_of(lhs), aval_of(rhs)
     dtypes = {a.dtype for a in (*avals, out)}
     if len(dtypes) > 1 or avals[0].dtype.name not in cudnn.ELEMENT:
@@ -141,10 +141,11 @@ def _padded(x: Any, low: Sequence[int], high: Sequence[int], last: bool) -> Any:
 
 
 class _Space:
-    """Where windows lie along the axes of space, and whether equal padding on both sides says it.
+    """The positions of windows along the spatial axes, and whether the padding is equal on both
+    sides.
 
-    `rest` is the padding behind x that windows reach: less than what is asked for where the last
-    elements meet none.
+    `rest` is the padding behind x that windows reach: less than requested if no window uses the
+    last elements.
     """
 
     def __init__(self, x, window, y, strides, dilation, low):
@@ -192,7 +193,7 @@ def _filter(lhs: Any, rhs: Any, out: ShapedArray, p: dict) -> Any:
 
 
 def _filter_spread(lhs: Any, rhs: Any, out: ShapedArray, p: dict) -> Any:
-    """w of x and y, where `lhs` is y and its elements stand apart: w is seen from the end."""
+    """w from x and y, where `lhs` is y and is dilated: w is indexed from the end."""
     lhs_spec, rhs_spec, (images, features, *space) = p["dimension_numbers"]
     padding = [(out.shape[d] - 1 - low, 0) for d, (low, _) in zip(space, p["padding"], strict=True)]
     numbers = ConvDimensionNumbers(rhs_spec, lhs_spec, (features, images, *space))
@@ -213,7 +214,7 @@ def _data(lhs: Any, rhs: Any, out: ShapedArray, p: dict) -> Any:
     reach = [(k - 1) * d for k, d in zip(ws[2:], dilation, strict=True)]
     low = [r - a for r, (a, _) in zip(reach, p["padding"], strict=True)]
     space, whole = _Space(xs[2:], ws[2:], ys[2:], strides, dilation, low), xs
-    if not space.is_even:  # all that windows meet, of which a part is wanted
+    if not space.is_even:  # the windows' full extent, of which a part is wanted
         sized = zip(ys[2:], strides, reach, strict=True)
         whole = (*xs[:2], *((m - 1) * s + r + 1 for m, s, r in sized))
     zero = [0] * len(low)
@@ -252,7 +253,7 @@ def call_parts(first: Any, second: Any, *, call: ConvolutionCall) -> Any:
     """`convolution` without cuDNN, by windows."""
     rank = len(call.strides)
     plain = tuple(range(rank + 2))
-    # The place of each axis, told channels first, in the order of memory.
+    # The position of each axis, given channels first, in memory order.
     spec = (0, rank + 1, *range(1, rank + 1)) if call.last else plain
     turned = (spec[1], spec[0], *spec[2:])
     ones, out = (1,) * rank, _call_aval(call=call)
@@ -293,7 +294,7 @@ def call_parts(first: Any, second: Any, *, call: ConvolutionCall) -> Any:
 def _by_windows(lhs, rhs, out: ShapedArray, **p):
     """Multiply windows as a matrix by the kernels as a matrix (im2col).
 
-    The windows are built tap by tap: for each position in the kernel, the elements that it meets.
+    The windows are built tap by tap: for each kernel position, the elements that it multiplies.
     """
     lhs_spec, rhs_spec, out_spec = p["dimension_numbers"]
     # To (batch, channels, spatial...) and (features, channels, spatial...), whatever their order.

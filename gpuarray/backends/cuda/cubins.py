@@ -2,7 +2,7 @@
 
 Floor 4. In: CUDA C++ text, an architecture, the compiler's options and version, and the function
 that compiles. Out: a `Cubin`, from memory, from the user's private folder (backends/store.py), or
-from the compiler, which runs once however many threads ask.
+from the compiler, which runs once even if several threads need it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Cubin(NamedTuple):
     data :
         The same bytes, checked: for loaders that take bytes.
     resources :
-        What each kernel uses of a multiprocessor.
+        Each kernel's use of a multiprocessor's resources.
     """
 
     path: pathlib.Path
@@ -58,7 +58,7 @@ def load(
 ) -> Cubin:
     """Return the cubin of a source.
 
-    Comments are left out before it is compiled: what they say is no reason to compile again.
+    Comments are removed before compiling: a change in them is no reason to compile again.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def _key(source: str, arch: str, options: Sequence[str], version: Sequence[int])
 
 
 def _in_memory(key: bytes) -> Cubin | None:
-    # What is known serves only while its file exists: some loaders take a path.
+    # Cached code is valid only while its file exists: some loaders take a path.
     with _lock:
         found = _known.get(key)
         if found is None or not found.path.exists():  # the folder may have been emptied
@@ -122,7 +122,7 @@ def _find(key: bytes, source: str, arch: str, options: Sequence[str], compile) -
 
     def make() -> tuple[bytes, bytes]:
         made = compile(source, arch, options)
-        # What the compiler reported is kept beside the code.
+        # The compiler's report is stored with the code.
         return made.binary, json.dumps(made.kernels).encode()
 
     return _keep(key, _store.load(key, make))

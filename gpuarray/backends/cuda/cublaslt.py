@@ -1,10 +1,10 @@
 """cuBLASLt: products with epilogues, and of numbers of 8 bits.
 
-Floor 4. In: the shapes and types of a product. Out: an object that puts it on a stream. It knows
-matrices columns first; a caller with rows first exchanges the operands.
+Floor 4. In: the shapes and types of a product. Out: an object that enqueues it on a stream.
+Matrices are column-major; a caller with row-major ones exchanges the operands.
 
-CuPy has no names for this library, but loads it: cuBLAS is built on it. Its constants and the sizes
-of its structures are those of its C interface, which versions 12 and 13 share.
+CuPy has no bindings for this library, but loads it, since cuBLAS uses it. Its constants and the
+sizes of its structures are those of its C interface, which versions 12 and 13 share.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpuarray.backends.cuda.shared_libraries import Functions, Owned, Refused
 from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
 
-#: Products that a GPU keeps descriptors of: those of a large program.
+#: Products whose descriptors a GPU caches: those of a large program.
 KEPT = 256
 #: cudaDataType of elements.
 ELEMENT = {
@@ -49,7 +49,7 @@ EPILOGUE = {
     ("gelu", False): 32,
     ("gelu", True): 36,
 }
-#: Numbers of attributes: of a product, of a layout, of what an algorithm may need.
+#: Numbers of attributes: of a product, of a layout, of an algorithm's requirements.
 _TRANSA, _TRANSB, _EPILOGUE, _BIAS_POINTER, _BIAS_TYPE = 3, 4, 7, 8, 26
 _BATCH_COUNT, _BATCH_STRIDE = 5, 6
 _MOST_WORKSPACE, _ALIGNMENTS = 1, (5, 6, 7, 8)
@@ -68,7 +68,7 @@ _STATUSES = {
 
 
 class _Heuristic(ctypes.Structure):
-    """cublasLtMatmulHeuristicResult: an algorithm, and what it needs."""
+    """cublasLtMatmulHeuristicResult: an algorithm, and its requirements."""
 
     _fields_ = (
         ("algorithm", c_uint64 * 8),
@@ -117,7 +117,7 @@ class Matrices(Struct):
 class LtProduct(Struct):
     """D = activation(op(A) op(B) + bias + C) for each of `batch` pairs of matrices.
 
-    `bias` and `added` say whether there are a bias and C, which lies as D does.
+    `bias` and `added` tell whether there are a bias and C, which has the layout of D.
     """
 
     batch: int
@@ -145,7 +145,7 @@ def library() -> Functions:
 
 
 class CublasLt:
-    """The library on one GPU: a handle, and what is kept for products."""
+    """The library on one GPU: a handle, and cached descriptors of products."""
 
     def __init__(self, gpu: Any):
         self.call = library()

@@ -3,8 +3,8 @@
 Floor 4. In: a convolution of images x with filters w to y, and which of the three is computed of
 the other two. Out: an object that puts it on a stream.
 
-CuPy has no names for this library, and does not bring it: the extra `cudnn` does. Its constants and
-the sizes of its structures are those of its C interface, version 9.
+CuPy has no bindings for this library, and does not include it: the extra `cudnn` does. Its
+constants and the sizes of its structures are those of its C interface, version 9.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpuarray.backends.cuda.shared_libraries import Functions, Owned, Refused
 from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
 
-#: Convolutions that a GPU keeps descriptors of: those of a large program.
+#: Convolutions whose descriptors a GPU caches: those of a large program.
 KEPT = 256
 #: Versions of the library that have this interface.
 VERSIONS = (9,)
@@ -36,7 +36,7 @@ _DEFAULT_MATH, _TENSOR_MATH, _FMA_MATH = 0, 1, 3
 _CHANNELS_FIRST, _CHANNELS_LAST = 0, 1
 _CROSS_CORRELATION = 1
 _DETERMINISTIC = 1
-#: Algorithms that the library is asked to propose: it knows no more.
+#: Algorithms that the library is asked to propose: it has no more.
 _PROPOSALS = 10
 
 _STATUSES = {
@@ -49,10 +49,10 @@ _STATUSES = {
     4004: "INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
     5000: "EXECUTION_FAILED",
 }
-#: Statuses of what the library has no code for.
+#: Statuses that mean the library has no code for a request.
 _UNSUPPORTED = frozenset(range(3000, 3100))
 
-#: For what is computed: its name in functions, and the order of what they take: x, w or y.
+#: For each computed tensor (x, w or y): its name in functions, and the order of their arguments.
 KINDS = {
     "forward": ("Forward", "xwy"),
     "data": ("BackwardData", "wyx"),
@@ -61,7 +61,7 @@ KINDS = {
 
 
 class _Proposal(ctypes.Structure):
-    """cudnnConvolution...AlgoPerf: an algorithm, and what is known of it."""
+    """cudnnConvolution...AlgoPerf: an algorithm, and its measurements."""
 
     _fields_ = (
         ("algorithm", c_int),
@@ -104,7 +104,7 @@ for _kind, _ in KINDS.values():
 
 
 class ConvolutionCall(Struct):
-    """What is computed of a convolution.
+    """The parameters of a convolution.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ def installed() -> bool:
 
 
 class Cudnn:
-    """The library on one GPU: a handle, and what is kept for convolutions."""
+    """The library on one GPU: a handle, and cached descriptors of convolutions."""
 
     def __init__(self, gpu: Any):
         found = load()
@@ -210,7 +210,7 @@ class PreparedConvolution:
         element = ELEMENT[asked.dtype]
         wide = np.dtype(np.float64 if asked.dtype == "float64" else np.float32)
         self._one, self._zero = (np.full(1, n, wide) for n in (1, 0))
-        # The library has no convolutions along one axis: another of length 1 is beside it.
+        # The library has no one-dimensional convolutions: add an axis of length 1.
         short = len(asked.strides) == 1
         more = lambda numbers, n: (*numbers, n) if short else numbers
         made = {
@@ -231,7 +231,7 @@ class PreparedConvolution:
         math = _TENSOR_MATH if narrow else full
         call("cudnnSetConvolutionMathType", how.pointer, math)
         found = self._proposed(owner.handle)
-        if narrow:  # what the algorithm was proposed for
+        if narrow:  # the type the algorithm was proposed for
             call("cudnnSetConvolutionMathType", how.pointer, found.math)
         self._algorithm, size = found.algorithm, c_size_t(0)
         call(
@@ -273,7 +273,7 @@ def _ints(numbers: Sequence[int]) -> Any:
 
 
 def _tensor(call: Functions, element: int, lengths: Sequence[int], last: bool) -> Owned:
-    """Describe images; lengths and distances are told channels first, whatever memory has."""
+    """Describe images; lengths and strides are given channels first, whatever the memory order."""
     order = (0, *range(2, len(lengths)), 1) if last else range(len(lengths))
     apart, distance = [0] * len(lengths), 1
     for axis in reversed(order):

@@ -1,13 +1,13 @@
 """GPUs as plans need them: a stream, memory, copies, and the progress of work.
 
 Floor 4. In: CuPy, loaded on first use. Out: `gpus()`; a `Gpu` allocates `Buffer`s, copies to and
-from them, and knows when they are filled. Everything here returns at once, except what says that it
-waits.
+from them, and knows when they are filled. Everything here returns immediately, unless documented to
+wait.
 
-Work on a GPU runs in the order of one stream, so memory that is freed can be handed out again at
-once: its next user comes later in the stream. After a launch the host draws a ticket, a number that
-only grows, and marks some tickets by events. A buffer has the ticket of the work that fills it; it
-is ready when an event with that ticket or a later one has been reached.
+Work on a GPU runs in the order of one stream, so freed memory can be reused immediately: its next
+user comes later in the stream. After a launch the host draws a ticket, a number that only grows,
+and marks some tickets by events. A buffer has the ticket of the work that fills it; it is ready
+when an event with that ticket or a later one has been reached.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from gpuarray.util import lock
 ALIGNMENT = 16
 #: Ticket of work whose number is not drawn yet.
 UNDRAWN = math.inf
-#: How many scalars a GPU keeps, because programs upload the same few again and again. They share
-#: a piece of memory: one of its own for each, kept for long, would cut up what the pool has.
+#: Number of scalars that a GPU caches, because programs upload the same few again and again. They
+#: share a block of memory: long-lived separate blocks would fragment the pool.
 SCALARS = 1024
 
 
@@ -56,11 +56,11 @@ _making = lock()
 def gpus() -> list[Gpu]:
     """Return the GPUs of this machine; raise DeviceError with the reason if there are none.
 
-    The setting `cuda_visible_devices` chooses some. `num_gpu_devices` asks for fewer, or for
-    several on one GPU: logical ones, each with memory and a stream of its own, for trying a program
-    of many devices on few.
+    The setting `cuda_visible_devices` chooses some. `num_gpu_devices` limits their number, or
+    creates several on one GPU: logical ones, each with separate memory and a separate stream, for
+    trying a program of many devices on few.
     """
-    # Made once, whichever thread asks first: nothing orders the streams of two Gpus.
+    # Made only once, by the first thread: the streams of two Gpus would not be ordered.
     if not _gpus:
         with _making:
             if not _gpus:
@@ -95,7 +95,7 @@ def switches() -> bool:
 
 
 def forget() -> None:
-    """Look for GPUs again when they are next asked for."""
+    """Look for GPUs again on the next use."""
     missing.cache_clear()
     _gpus.clear()
 
@@ -115,12 +115,12 @@ class Gpu:
         self.name: str = name.decode() if isinstance(name, bytes) else name
         self.arch = f"sm_{properties['major']}{properties['minor']}"
         self.total_bytes = int(properties["totalGlobalMem"])
-        #: Shared memory of a block that asks for as much as it may have.
+        #: Maximum shared memory of a block that opts in.
         self.shared_bytes = int(properties["sharedMemPerBlockOptin"])
         self.device = cupy.cuda.Device(ordinal)
         with self.device:
             self.stream = cupy.cuda.Stream(non_blocking=True)
-            # Downloads have a stream of their own, so that they do not wait for later work.
+            # Downloads use a separate stream, so that they do not wait for later work.
             self.downloads = cupy.cuda.Stream(non_blocking=True)
             # So have exchanges with other GPUs by NCCL.
             self.exchanges = cupy.cuda.Stream(non_blocking=True)
@@ -136,12 +136,12 @@ class Gpu:
         self._reached = 0
         self._marks: deque[tuple[int, Any]] = deque()
         self._held: deque[tuple[float, Any]] = deque()
-        #: Foreign memory that arrays lie in, by numbers (see `Borrowed`).
+        #: Foreign memory used by arrays, by number (see `Borrowed`).
         self.borrowed: dict[int, Any] = {}
         self._recordings = 0  # of graphs, that are in progress
         self._scalars: dict[tuple, Buffer] = {}
         self._places, self._placed = None, 0
-        # Events at the ends of copies to the host, and what they read.
+        # Events at the ends of copies to the host, and the buffers that they read.
         self._reads: deque[tuple[Any, Any]] = deque()
         #: NCCL's communicators of groups of GPUs of which this one is the first (nccl.py).
         self.communicators: dict[tuple[int, ...], list] = {}
@@ -180,14 +180,14 @@ class Gpu:
         if ticket <= self._reached:
             return True
         event = self.mark(ticket)
-        # Ask for others as well: one look releases all that is finished.
+        # Check others as well: one look releases everything that is finished.
         self.look()
-        # An event of a GPU that has failed is never `done`: nothing is left to wait for, and
-        # whoever reads the value is told why.
+        # An event of a failed GPU is never `done`: do not wait for it, and let the reader of the
+        # value get the error.
         return cupy.cuda.runtime.eventQuery(event.ptr) != NOT_READY
 
     def wait(self, ticket: float = UNDRAWN) -> None:
-        """Wait until all work up to a ticket has run; raise what went wrong on the GPU."""
+        """Wait until all work up to a ticket has run; raise the GPU's error, if any."""
         if ticket <= self._reached:
             return
         try:
@@ -197,9 +197,9 @@ class Gpu:
         self.look()
 
     def look(self) -> None:
-        """Note which events have been reached, and release what was held until then."""
-        # A finaliser of garbage that is collected in any of these lines may look as well (`hold`):
-        # what is taken is what was asked about, or it is gone.
+        """Check which events have been reached, and release the memory held for them."""
+        # A finaliser of garbage collected within any of these lines may call this too (`hold`):
+        # take only the event that was checked, if it is still there.
         with self._lock:
             while self._marks:
                 # In the order of the stream, so the first that is not reached ends the search.
@@ -213,7 +213,7 @@ class Gpu:
                 self._held.popleft()
             while self._reads:
                 first = self._reads[0]
-                # Asked so, a GPU that has failed raises nothing: it reads no more.
+                # A failed GPU does not raise here: it reads no more.
                 if cupy.cuda.runtime.eventQuery(first[0].ptr) == NOT_READY:
                     break
                 if self._reads and self._reads[0] is first:
@@ -223,7 +223,7 @@ class Gpu:
         """Keep foreign memory, code or a graph until the work launched so far has run."""
         with self._lock:
             self._held.append((self.launched(), thing))
-            # Without an event nothing would ever release it.
+            # Without an event it would never be released.
             if not self._marks:
                 self.mark()
             self.look()
@@ -242,9 +242,9 @@ class Gpu:
                 self._recordings -= 1
 
     def reading(self, event: Any, memory: Any) -> None:
-        """Keep memory that a copy to the host reads until its event, so that nobody writes there.
+        """Keep memory that a copy to the host reads until its event, so that it is not overwritten.
 
-        Later work does not wait for the copy: memory in use is neither handed out nor written over.
+        Later work does not wait for the copy: memory in use is neither reused nor overwritten.
         """
         with self._lock:
             self._reads.append((event, memory))
@@ -254,7 +254,7 @@ class Gpu:
         """Translate an error of CUDA to ours; return others unchanged."""
         if not is_failure(error):
             return error
-        with contextlib.suppress(Exception):  # release what was held for finished work
+        with contextlib.suppress(Exception):  # release memory held for finished work
             self.stream.synchronize()
             self.look()
         if is_out_of_memory(error):
@@ -272,7 +272,7 @@ class Gpu:
 
     # ---- memory ----
     def retried(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function that takes memory, and once more if there is none left.
+        """Call a function that allocates memory, and once more if there is none left.
 
         Before the second call everything unused is given back. The function must be repeatable.
         """
@@ -311,7 +311,7 @@ class Gpu:
     def release(self) -> None:
         """Give back to the system everything unused.
 
-        That is what is held for finished work, the blocks that pools keep, and FFT plans.
+        That is memory held for finished work, free blocks of pools, and FFT plans.
         """
         with contextlib.suppress(Exception):  # earlier errors are reported elsewhere
             self.wait()
@@ -358,7 +358,7 @@ class Gpu:
         }
 
     def free(self) -> int:
-        """Give back what the pool keeps; return how many bytes it was."""
+        """Free the unused blocks of the pool; return how many bytes they had."""
         self.wait()
         with self.device:
             before = self._pool.total_bytes()
@@ -367,8 +367,8 @@ class Gpu:
 
     # ---- copies ----
     def upload(self, value: np.ndarray | np.generic) -> Buffer:
-        """Copy a host value to a new buffer; the caller may write to it again at once."""
-        # Scalars by value: equal ones share a buffer, which nothing writes to.
+        """Copy a host value to a new buffer; the caller may overwrite it immediately."""
+        # Scalars by value: equal ones share a buffer, which is never written.
         key = (value.dtype, value.tobytes()) if not value.ndim else None
         found = None if key is None else self._scalars.get(key)
         if found is not None:
@@ -434,7 +434,7 @@ class Gpu:
         """Copy bytes from one address that a GPU reaches to another."""
         if nbytes:
             runtime = cupy.cuda.runtime
-            kind = runtime.memcpyDefault  # an address says whether it is the host's pinned memory
+            kind = runtime.memcpyDefault  # the address shows whether it is pinned host memory
             runtime.memcpyAsync(target, source, nbytes, kind, self.stream.ptr)
 
     def adopt(
@@ -655,7 +655,7 @@ class Buffer:
 
 
 def is_exclusive(buffer: Any, holders: int) -> bool:
-    """Whether no references but `holders` known ones lead to this memory, which may be reused."""
+    """Whether only `holders` known references lead to this memory, so that it may be reused."""
     if type(buffer) is not Buffer or isinstance(buffer.memory, Borrowed):
         return False
     # Counted besides the holders: for the buffer, this function's argument and that of getrefcount;

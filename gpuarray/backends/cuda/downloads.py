@@ -1,4 +1,4 @@
-"""Copies from a GPU to the host, beside what the GPU computes.
+"""Copies from a GPU to the host, concurrent with computations.
 
 Floor 4. In: a Buffer (device.py). Out: its elements as a NumPy array, once they are there.
 """
@@ -17,7 +17,7 @@ PINNED = 1 << 25
 
 
 class Download:
-    """A copy of a Buffer to the host in progress, on a stream of its own.
+    """A copy of a Buffer to the host in progress, on a separate stream.
 
     It waits for the work that fills the buffer, not for later work, which does not wait for it: the
     memory is kept until it has been read.

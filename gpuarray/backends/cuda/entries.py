@@ -74,7 +74,7 @@ def repeated(x: Any, axis: int, length: int) -> Any:
     shape = aval_of(x).shape
     axis += len(shape) + 1
     full = (*shape[:axis], length, *shape[axis:])
-    # All axes but the new one are those of the operand.
+    # All axes except the new one are those of the operand.
     kept = tuple(d for d in range(len(full)) if d != axis)
     return do.broadcast_in_dim(x, shape=full, broadcast_dimensions=kept, sharding=None)
 

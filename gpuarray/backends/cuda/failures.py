@@ -1,4 +1,4 @@
-"""Which errors are those of CUDA and its libraries, what they mean, and what helps.
+"""Errors of CUDA and its libraries: how to recognise them, their meaning, and remedies.
 
 Floor 4. In: an exception. Out: yes or no, or a sentence.
 """
@@ -35,12 +35,12 @@ def is_out_of_memory(error: BaseException) -> bool:
     return number == FAILURES.get(type(error).__name__, -1)
 
 
-#: What CUDA says of work that is still under way: no error.
+#: CUDA's status for unfinished work: not an error.
 NOT_READY = 600
-#: Errors of work that ran, after which CUDA does nothing for this process any more: ECC, NVLink,
-#: illegal accesses and instructions, asserts, timeouts, and what it does not know itself.
+#: Errors of work that ran, after which CUDA fails every call of this process: ECC, NVLink, illegal
+#: accesses and instructions, asserts, timeouts, and unknown errors.
 STICKY = frozenset((214, 220, 226, 700, 702, 709, 710, *range(714, 720), 721, 999))
-#: What helps against errors of a call that was refused.
+#: Remedies for errors of a call that was refused.
 _HINTS = {
     1: "An argument is not what the call takes: please report it, with the output of "
     "`python -m gpuarray doctor`.",
@@ -54,12 +54,12 @@ _HINTS = {
 
 
 def explained(error: BaseException, launched: Iterable[str]) -> str:
-    """Return what an error means for the program.
+    """Return an explanation of an error.
 
     Parameters
     ----------
     launched :
-        What ran last, in words: an error of work that runs is noticed later.
+        Descriptions of the last launches: an error of running work is noticed later.
     """
     status = getattr(error, "status", getattr(error, "result", None))
     known = type(error).__name__ in ("CUDARuntimeError", "CUDADriverError")

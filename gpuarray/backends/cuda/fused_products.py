@@ -1,7 +1,7 @@
 """Products with an epilogue, and of numbers of 8 bits, for cuBLASLt.
 
-Floor 4. In: an equation of `gemm_lt`. Out: a function of Buffers: one call of the library or, where
-that has no algorithm or fails, the program of what it is made of.
+Floor 4. In: an equation of `gemm_lt`. Out: a function of Buffers: one call of the library or, if
+that has no algorithm or fails, the program of its parts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.contract import epilogues
 from gpuarray.primitives.contract.ops import integer_product
 
-#: What `Gpu.libraries` has it under.
+#: Its key in `Gpu.libraries`.
 _NAME = "cuBLASLt"
 
 
@@ -38,7 +38,7 @@ def sides(shape: tuple[int, ...], transposed: bool) -> tuple[int, int, int]:
     return (batch, columns, rows) if transposed else (batch, rows, columns)
 
 
-# The reference, for tests: sums of floats, and what follows, are of float32.
+# The reference, for tests: sums of floats, and the epilogue, are in float32.
 def _gemm_numpy(a, b, *added, transposed, dtype, tf32: bool, activation: str) -> np.ndarray:
     a, b = (x.swapaxes(1, 2) if t else x for x, t in zip((a, b), transposed, strict=True))
     if np.dtype(dtype).kind == "i":
@@ -53,12 +53,12 @@ gemm_lt_p = Primitive("gemm_lt", Kind.LIBRARY, aval=gemm_aval, numpy=_gemm_numpy
 
 
 def _product(avals: list[ShapedArray], params: dict) -> cublaslt.LtProduct:
-    """Return a product as the library knows it."""
+    """Return a product as the library describes it."""
     batch, m, n = gemm_aval(*avals, **params).shape
     transposed_a, transposed_b = params["transposed"]
     k = sides(avals[0].shape, transposed_a)[2]
     left, right = (cublaslt.ELEMENT[a.dtype.name] for a in avals[:2])
-    # The library expects column-major matrices. Read so, row-major ones are their transposes; the
+    # The library expects column-major matrices. Row-major ones are read as their transposes; the
     # result is the product of the transposes in reverse order.
     a = Matrices(right, k if transposed_b else n, n if transposed_b else k, transposed_b)
     b = Matrices(left, m if transposed_a else k, k if transposed_a else m, transposed_a)
@@ -89,7 +89,7 @@ def routine(
         c = next((x.pointer for x in added if x.ndim == 3), out.pointer)
 
         def call() -> None:
-            # Freed at once: what takes it next comes later in the stream.
+            # Freed immediately: its next user comes later in the stream.
             space = gpu.allocate(ready.workspace) if ready.workspace else None
             at = 0 if space is None else space.ptr
             with gpu.device:
@@ -112,8 +112,8 @@ def library(gpu: Gpu) -> CublasLt:
     return shared_libraries.kept(gpu.libraries, _NAME, lambda: CublasLt(gpu))
 
 
-# ---- operands as the library takes them ----
-#: Numbers of 8 bits lie along the sums: columns of both operands are multiples of 16 bytes.
+# ---- operand layouts of the library ---- 8-bit numbers are contiguous along the summed axis:
+# columns of both operands are multiples of 16 bytes.
 _COLUMNS = 16
 _FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 #: Most terms of a sum of products of int8 that cannot overflow.
@@ -123,14 +123,14 @@ _TERMS = 1 << 17
 def multiplies_bytes(a: ShapedArray, b: ShapedArray, steps: int, columns: int, out: Any) -> Any:
     """Return the dtype in which the library gives a product of numbers of 8 bits.
 
-    None if it does not multiply these.
+    None if it cannot multiply these.
     """
     names = [a.dtype.name, b.dtype.name]
     if 0 in (a.size, b.size) or steps % _COLUMNS or columns % _COLUMNS:
         return None
     if names == ["int8", "int8"] and out.name in ("int8", "int32") and steps <= _TERMS:
         return np.dtype(np.int32)
-    # Nor does it multiply two of the wider ones.
+    # It cannot multiply two of the wider ones either.
     floats = all(n in _FLOAT8 for n in names) and _FLOAT8[0] in names
     if floats and out.name in ("float16", "bfloat16", "float32", *_FLOAT8):
         return np.dtype(np.float32) if out.itemsize == 1 else out

@@ -1,12 +1,12 @@
 """CUDA graphs: launches that follow one another are recorded once, and replayed by one call.
 
-Floor 4. In: a function that launches kernels at given addresses. Out: one that replays them where
-the addresses come again. A graph that cannot be made, or not launched, costs speed, never an
-answer: the kernels are launched one by one, and the log `gpuarray` says why, once.
+Floor 4. In: a function that launches kernels at given addresses. Out: one that replays them if the
+addresses recur. A graph that cannot be made, or not launched, costs speed, never correctness: the
+kernels are launched one by one, and the log `gpuarray` gives the reason, once.
 
-What CuPy records: kernels and copies on the device. It refuses cuBLAS while a stream is recorded,
-so routines of libraries stand between graphs (but for products in loops: turns.py). It has no names
-for the parameters of a recorded kernel, so other addresses are another graph.
+CuPy can record kernels and device copies. It refuses cuBLAS while a stream is being recorded, so
+library routines separate graphs (except products in loops: turns.py). It has no bindings for
+changing the parameters of a recorded kernel, so other addresses need another graph.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ _said: list[str] = []
 def wanted() -> bool:
     """Whether programs that are built now use graphs.
 
-    While each launch is announced or waited for, each is a call of its own.
+    While each launch is announced or waited for, kernels are launched one by one.
     """
     blocking = os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0")
     return state.cuda_graphs and not state.debug and not blocking
 
 
 def record(gpu: Gpu, stream: Any, launches: Callable[[], Any]) -> Any:
-    """Return what `launches` puts on a stream as a graph; the stream is used for nothing else.
+    """Record the launches of `launches` on a stream as a graph; the stream is used for nothing
+    else.
 
     Nothing runs. Other threads may allocate meanwhile, and this one too, and CUDA may load code:
     CuPy's default is the relaxed mode, which forbids none of it.
@@ -50,7 +51,7 @@ def record(gpu: Gpu, stream: Any, launches: Callable[[], Any]) -> Any:
         try:
             launches()
         except BaseException:
-            # Ends the recording, whose graph nobody wants; the stream is dropped.
+            # End the recording and discard its graph; the stream is dropped.
             try:
                 stream.end_capture()
             except Exception as error:
@@ -62,7 +63,7 @@ def record(gpu: Gpu, stream: Any, launches: Callable[[], Any]) -> Any:
 def give_up(error: Exception) -> None:
     """Log once that kernels are launched one by one, and why; raise errors of any other kind."""
     status = getattr(error, "status", getattr(error, "result", None))
-    # CuPy raises the other two for what it does not record.
+    # CuPy raises the other two for operations that it cannot record.
     refused = is_failure(error) or type(error) in (RuntimeError, NotImplementedError)
     if status in STICKY or not refused:
         raise error
@@ -81,7 +82,7 @@ class Replay:
     """Launches replayed as a CUDA graph, recorded when a set of addresses comes a second time.
 
     The memory at these addresses belongs to the call that replays them, which has just allocated
-    it: a graph owns nothing, so none can outlive its memory.
+    it: a graph owns no memory, so none can outlive it.
     """
 
     def __init__(self, launches: Callable[..., None], gpu: Gpu):
@@ -105,7 +106,7 @@ class Replay:
             try:
                 entry[0].launch(self._gpu.stream)
                 return
-            except Exception as error:  # nothing of it runs
+            except Exception as error:  # nothing of it has run
                 give_up(error)
                 self._forget()
         self._launches(self._gpu.stream, *addresses)
@@ -139,12 +140,12 @@ class Replay:
 
     def _recorded(self, addresses: tuple[int, ...]) -> Any:
         with self._gpu.device:
-            # Recording fails if other work enters the stream meanwhile, so it has one of its own.
+            # Recording fails if other work enters the stream meanwhile, so it uses a separate one.
             stream = cupy.cuda.Stream(non_blocking=True)
         return record(self._gpu, stream, lambda: self._launches(stream, *addresses))
 
     def _forget(self) -> None:
-        """Make no more graphs, and keep none."""
+        """Make no more graphs, and drop the existing ones."""
         with self._lock:
             self._works = False
             for entry in self._graphs.values():

@@ -37,9 +37,9 @@ class Loaded(NamedTuple):
     functions :
         By the kernels' names; they take (grid, block, arguments, shared memory, stream).
     lengths :
-        What is passed behind the arguments of a kernel.
+        The values passed after the arguments of a kernel.
     rooms :
-        Bytes of shared memory that a launch sets aside, where a kernel asks for it.
+        Bytes of shared memory that a launch sets aside, if a kernel needs it.
     source, binary :
         The text, for readers, and the machine code.
     code :
@@ -87,7 +87,7 @@ def compiled(
 ) -> tuple[sources.Form, list[cubins.Cubin]]:
     """Return the machine code of kernels, source by source, and the form in which they are."""
     fixed, free = sources.constant(kernels), sources.general(kernels)
-    # What is kept already is taken, in whichever form; `compile_for` fills a folder in advance.
+    # Use cached code, in either form; `compile_for` fills a folder in advance.
     for form in (fixed, free):
         kept = [cubins.find(s.text, arch, (), version) for s in form.sources]
         if all(kept):
@@ -114,7 +114,7 @@ def _compile(source: str, arch: str, options: Sequence[str]) -> nvrtc.CompileRes
         # The assembler's report of registers and spills.
         flags.append("--ptxas-options=--verbose")
     else:
-        # The newest architecture the compiler knows; the driver compiles the rest when it loads it.
+        # The newest architecture the compiler knows; the driver compiles the PTX when it loads it.
         flags[0] = f"--gpu-architecture=compute_{max(a for a in known if a <= number)}"
     started = time.perf_counter()
     program = api.createProgram(source, "kernels.cu", (), ())

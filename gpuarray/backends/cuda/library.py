@@ -5,7 +5,7 @@ Floor 4. In: an equation and a GPU. Out: a function from Buffers to Buffers, or 
 - PARTS has functions that express an equation in primitives which a GPU runs.
 - ROUTINES has makers of functions on CuPy arrays, by primitive; a maker gets the avals and params,
   and refuses operands that the library does not take with NoKernel.
-- HOST has what runs on the host by design.
+- HOST has equations that run on the host by design.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def parts(eqn: Eqn) -> Callable[..., Any] | None:
 
 
 def product_parts(eqn: Eqn) -> Callable[..., Any] | None:
-    """Return the same of a product, else None."""
+    """Return the same for a product, else None."""
     of_products = products.dot_parts, products.epilogue_parts
     return parts(eqn) if PARTS.get(eqn.primitive.name) in of_products else None
 
@@ -132,7 +132,7 @@ def _sort(avals, *, dimension: int, is_stable: bool, num_keys: int):
     def sort(*xs):
         order = None  # from the last key to the first: sorting is stable, so the first one decides
         for key in [part for x in xs[:num_keys] for part in _keys(x)][::-1]:
-            # Rearrange the key by what is known so far, sort it, and compose both orders.
+            # Rearrange the key by the order so far, sort it, and compose both orders.
             if order is not None:
                 key = cupy.take_along_axis(key, order, dimension)
             found = cupy.argsort(key, axis=dimension, kind="stable")
@@ -238,7 +238,7 @@ def _searchsorted(avals, *, side: str, dtype):
 
 # ---- transforms ----
 def _fft(avals, *, fft_type: FftType, fft_lengths: tuple[int, ...]):
-    # Nothing to transform: left to the NumPy rule.
+    # Empty transform: use the NumPy rule.
     if not fft_lengths or avals[0].size == 0:
         raise NoKernel("nothing to transform")
     axes = tuple(range(avals[0].ndim - len(fft_lengths), avals[0].ndim))
@@ -252,7 +252,7 @@ def _fft(avals, *, fft_type: FftType, fft_lengths: tuple[int, ...]):
 
 # ---- linear algebra ----
 def _each(function: Callable[[Any], Sequence]) -> Callable[[Any], list]:
-    """Return a function of one matrix as one of a stack of matrices."""
+    """Extend a function of one matrix to a stack of matrices."""
 
     def run(a):
         if a.ndim == 2:
@@ -279,7 +279,7 @@ def _factorised(avals) -> None:
 def _cholesky(avals):
     _factorised(avals)
 
-    # cuSOLVER's status must be asked for; a failure gives nan, as on the host.
+    # cuSOLVER's status must be queried; a failure gives nan, as on the host.
     def one(a):
         try:
             with cupyx.errstate(linalg="raise"):
@@ -341,7 +341,7 @@ def _qr(avals, *, pivoting: bool, full_matrices: bool, **_):
 
 
 def _eigh(avals, *, lower: bool, subset_by_index, **_):
-    # CuPy computes all eigenvalues; a subset is cut out of them.
+    # CuPy computes all eigenvalues; select the subset.
     _factorised(avals)
     part = slice(None) if subset_by_index is None else slice(*subset_by_index)
 

@@ -1,8 +1,8 @@
-"""What the steps of a GPU's program move and start: kernels, routines, their parts, copies.
+"""The costs of the steps of a GPU's program: kernels, routines, their parts, copies.
 
-Floor 4. In: a plan for a GPU. Out: the `Cost` of each of its steps; nothing is compiled or run.
-`program.py` decides how an equation runs in the same order: a routine of a library, parts that the
-GPU runs, the host.
+Floor 4. In: a plan for a GPU. Out: the `Cost` of each of its steps; nothing is compiled or run. It
+follows the order in which `program.py` decides how an equation runs: a library routine, parts that
+the GPU runs, the host.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def of_call(eqn: Eqn) -> Cost:
     maker = library.ROUTINES.get(prim.name)
     if maker is not None and _takes(maker, avals, eqn.params):
         return ROUTINES.get(prim.name, _routine)(eqn)
-    # Parts that are steps of their own.
+    # Parts that are separate steps.
     first: Sequence[ShapedArray] = ()
     parts = library.parts(eqn)
     if prim.name in library.FRESH:
@@ -144,19 +144,19 @@ def _routine(eqn: Eqn) -> Cost:
 
 
 def _matrices(eqn: Eqn) -> Cost:
-    """A routine that is called for each matrix of a stack; the results are stacked then."""
+    """A routine that is called for each matrix of a stack; the results are stacked afterwards."""
     stack = eqn.invars[0].aval.shape[:-2]
     stacked = len(eqn.outvars) if stack else 0
     return _routine(eqn).replace(launches=math.prod(stack) + stacked)
 
 
 def _triangular(eqn: Eqn) -> Cost:
-    """The same for the solutions of triangular systems, of which a single one is a stack too."""
+    """The same for solutions of triangular systems, of which a single one counts as a stack too."""
     return _routine(eqn).replace(launches=math.prod(eqn.invars[0].aval.shape[:-2]) + 1)
 
 
 def _sort(eqn: Eqn) -> Cost:
-    """CuPy's sort: by merging, of all rows at once, with the number of its row beside each key."""
+    """CuPy's sort: a merge sort of all rows together, with the row number next to each key."""
     avals, params = [a.aval for a in eqn.invars], eqn.params
     keys = avals[: params["num_keys"]]
     count = keys[0].size

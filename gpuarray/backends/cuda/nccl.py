@@ -1,17 +1,18 @@
 """Collectives between GPUs by NCCL, NVIDIA's library for that.
 
-Floor 4. In: a collective's equation, and the Buffers of each GPU. Out: Buffers on each GPU, in
-memory of their own, filled in the order of its stream.
+Floor 4. In: a collective's equation, and the Buffers of each GPU. Out: Buffers on each GPU, in new
+memory, filled in the order of its stream.
 
 One thread calls for all GPUs of the process, between `groupStart` and `groupEnd`. Each GPU has one
-stream for exchanges, which all communicators share, so that they follow each other in the order of
-the program: several at once could wait for each other for ever. That stream waits for the one that
-computes, and the other way round, by events: the host never waits.
+stream for exchanges, which all communicators share, so that they follow each other in program
+order: concurrent ones could deadlock. That stream and the one that computes wait for each other by
+events: the host never waits.
 
 - NCCL adds up sums of float16 and bfloat16 in their own precision, rounding at every step, as it
   does for everybody; engines that share memory add up in float32 and round once.
 - Its maximum of floats loses NaN. Such operands are gathered, and every GPU reduces them itself.
-- What it has no type or call for is done by copies (peers.py), and moved data are bytes.
+- Collectives and types that it does not support are done by copies (peers.py), and moved data are
+bytes.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ Calls = Callable[[Any, int, int], None]
 def available() -> bool:
     """Whether CuPy finds NCCL."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # CuPy says at its import that the library is missing
+        warnings.simplefilter("ignore")  # CuPy warns at import if the library is missing
         return bool(nccl.available)
 
 
@@ -78,7 +79,7 @@ def say_missing() -> None:
 
 
 class Party(NamedTuple):
-    """GPUs of several processes, of which this one has some.
+    """GPUs of several processes, some of which belong to this one.
 
     Attributes
     ----------
@@ -87,7 +88,8 @@ class Party(NamedTuple):
     here :
         The number of this process.
     told : (processes, bytes) -> bytes
-        What the first of some processes says; all of them call it, in one order.
+        Returns the first process's value to all of some processes; all of them call it, in one
+        order.
     """
 
     owners: tuple[int, ...]
@@ -96,9 +98,9 @@ class Party(NamedTuple):
 
 
 def engine(gpus: Sequence[Gpu], sizes: dict, party: Party | None = None) -> Peers:
-    """Return what exchanges values between GPUs: NCCL, or copies where it cannot be used.
+    """Return the engine that exchanges values between GPUs: NCCL, or copies if it cannot be used.
 
-    `party` says of what other processes have, if they have some of the grid.
+    `party` describes other processes' GPUs, if they have some of the grid.
     """
     if party is not None:
         if not available():
@@ -118,16 +120,16 @@ def engine(gpus: Sequence[Gpu], sizes: dict, party: Party | None = None) -> Peer
 
 
 class _Way(NamedTuple):
-    """How a collective is done: what is sent, what is received, and what is made of that."""
+    """How a collective is done: what is sent and received, and what is computed from that."""
 
-    before: list[Callable[..., list]] | None  # by GPU: operands -> what is sent
-    room: list[tuple[tuple[int, ...], Any]]  # shape and dtype of what is received
+    before: list[Callable[..., list]] | None  # by GPU: operands -> data to send
+    room: list[tuple[tuple[int, ...], Any]]  # shapes and dtypes of received data
     calls: Callable[[list[Buffer], list[Buffer], Gpu], Calls]
-    after: list[Callable[..., list]] | None  # by GPU: what was received -> results
+    after: list[Callable[..., list]] | None  # by GPU: received data -> results
 
 
 class _Going(NamedTuple):
-    """An exchange in progress: what it fills, when, and the memory that it reads until then."""
+    """An exchange in progress: its results, its events, and the memory that it reads until then."""
 
     way: _Way | None
     received: list[list]
@@ -149,7 +151,7 @@ class Nccl(Peers):
             numbers = [i for i, p in enumerate(party.owners) if p == party.here]
         super().__init__(gpus, sizes, numbers)
         self.party = party
-        # By equation, as what it is done by.
+        # The implementation of each equation.
         self._ways: dict[int, tuple[Eqn, _Way | None, list[list[int]]]] = {}
 
     def __call__(self, asked: Eqn | Half, operands: list) -> list:
@@ -159,7 +161,7 @@ class Nccl(Peers):
             return self._end(operands[0])
         way, groups = self._known(asked.eqn)
         if way is None:
-            # Copies are made at once: both halves are there at the start.
+            # Copies are done immediately: both halves belong to the start.
             return [_Going(None, super().__call__(asked.eqn, operands), [], [])] * len(operands)
         return [self._start(way, groups, operands)] * len(operands)
 
@@ -170,13 +172,13 @@ class Nccl(Peers):
         return lambda operands: self._end(self._start(way, groups, operands))
 
     def among(self, eqn: Eqn | Half) -> list[tuple[list[int], Callable[[list], list]]]:
-        # Exchanges are enqueued for all GPUs at once.
+        # Exchanges are enqueued for all GPUs together.
         if isinstance(eqn, Half) or eqn.primitive is not ops.axis_index_p:
             return [(list(range(len(self.gpus))), lambda operands: self(eqn, operands))]
         return super().among(eqn)
 
     def _known(self, eqn: Eqn) -> tuple[_Way | None, list[list[int]]]:
-        """Return how NCCL does an equation, None if it does not; and between whom."""
+        """Return NCCL's implementation of an equation, None if there is none; and its groups."""
         known = self._ways.get(id(eqn))
         if known is None:
             # Groups of other processes only are theirs to serve.
@@ -190,12 +192,12 @@ class Nccl(Peers):
 
     # ---- running ----
     def _start(self, way: _Way, groups: list[list[int]], operands: list[list]) -> _Going:
-        """Enqueue an exchange behind what fills its operands."""
+        """Enqueue an exchange after the work that fills its operands."""
         gpus = self.gpus
         sends = operands if way.before is None else self._each(way.before, operands)
         received = [[gpu.attempt(gpu.empty, *room) for room in way.room] for gpu in gpus]
         with _lock:
-            # Behind what fills the operands, and behind the last use of the memory received in.
+            # After the work that fills the operands, and after the last use of the receive buffers.
             for gpu in gpus:
                 gpu.exchanges.wait_event(gpu.mark())
             calls = []
@@ -217,7 +219,7 @@ class Nccl(Peers):
                 # Calls that were enqueued may never end: the communicators are of no use any more.
                 self._abandon(groups)
                 raise DeviceError(f"an exchange between GPUs failed: {error}") from error
-            # Later work of each GPU waits for its event, the host for nothing.
+            # Later work of each GPU waits for its event; the host does not wait.
             events = []
             for gpu in gpus:
                 with gpu.device:
@@ -226,8 +228,8 @@ class Nccl(Peers):
         return _Going(way, received, events, [operands, sends])
 
     def _end(self, going: _Going) -> list[list]:
-        """Let what the GPUs compute from here on wait for an exchange; return its results."""
-        # What comes next may read the results, and write to the operands' memory.
+        """Make later work on the GPUs wait for an exchange; return its results."""
+        # Later work may read the results, and write to the operands' memory.
         for gpu, event in zip(self.gpus, going.events, strict=False):
             gpu.stream.wait_event(event)
         if going.way is None or going.way.after is None:
@@ -263,7 +265,8 @@ class Nccl(Peers):
         """Return the communicators of our GPUs in a group, by place, made when it first talks.
 
         They are not split from one of all GPUs: in one process that would have to be within
-        `groupStart` and `groupEnd`, and CuPy's `commSplit` gives NCCL an address that is gone then.
+        `groupStart` and `groupEnd`, and CuPy's `commSplit` gives NCCL an address that is invalid by
+        then.
         """
         known, key = self._key(group)
         if key not in known:
@@ -303,7 +306,7 @@ class Nccl(Peers):
 
     # ---- each collective ----
     def _way(self, eqn: Eqn, groups: list[list[int]]) -> _Way | None:
-        """Return how NCCL does a collective; None if it cannot."""
+        """Return NCCL's implementation of a collective; None if it has none."""
         prim, params, avals = eqn.primitive, eqn.params, [a.aval for a in eqn.invars]
         outs = [(v.aval.shape, storage_dtype(v.aval)) for v in eqn.outvars]
         # One shape for all devices, and something to send.
@@ -323,7 +326,7 @@ class Nccl(Peers):
             return self._gathered(eqn, groups)
         if alone is ops.reduce_scatter_p and all(_summed(a.dtype, ops.psum_p) for a in avals):
             axes = [p["scatter_dimension"] for p in together.members(prim, params, len(avals))]
-            # NCCL cuts a run of memory: the pieces of an axis have to lie behind one another.
+            # NCCL splits contiguous memory: the pieces of an axis have to be consecutive.
             cuts = lambda *values: [_cut(x, n, size) for x, n in zip(values, axes, strict=True)]
             return _Way(self._made(cuts, avals), outs, _scatter, None)
         if prim is ops.all_to_all_p:
@@ -372,13 +375,13 @@ _REDUCED = {ops.psum_p: "NCCL_SUM", ops.pmax_p: "NCCL_MAX", ops.pmin_p: "NCCL_MI
 
 
 def _summed(dtype: Any, prim: Any) -> bool:
-    """Whether NCCL reduces numbers of this dtype as they are meant."""
+    """Whether NCCL reduces numbers of this dtype correctly."""
     return dtype.name in _DTYPES and not (prim is ops.psum_p and dtype.kind == "b")
 
 
-# ---- what a GPU calls ----
+# ---- calls of each GPU ----
 def _number(buffer: Buffer) -> tuple[int, int]:
-    """Return how many numbers of which of NCCL's types a buffer has."""
+    """Return the number and the NCCL type of the elements of a buffer."""
     name, times = _DTYPES[buffer.dtype.name]
     return buffer.size * times, getattr(nccl, name)
 

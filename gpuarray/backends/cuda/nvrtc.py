@@ -21,12 +21,12 @@ from gpuarray.util import Struct
 
 #: Always set: C++17, no implicit fused multiply-adds (the NumPy rules have none), device functions.
 OPTIONS = ("--std=c++17", "--fmad=false", "-default-device")
-# Newest first: what the loader finds without a wheel.
+# Newest first: the names for the loader if there is no wheel.
 _NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "nvrtc64_130_0.dll")
 
 
 class Resources(NamedTuple):
-    """What a kernel uses of a multiprocessor."""
+    """A kernel's use of a multiprocessor's resources."""
 
     registers: int
     spills: int = 0  # bytes stored because registers did not suffice
@@ -43,7 +43,7 @@ class CompileResult(Struct):
 
     @property
     def ptx(self) -> str:
-        """The PTX, if that was asked for."""
+        """The PTX, if requested."""
         return self.binary.rstrip(b"\0").decode()
 
 
@@ -111,7 +111,7 @@ def resources(log: str) -> dict[str, Resources]:
 
 def _candidates() -> Iterator[str]:
     """Yield paths to try: in NVIDIA's wheels, then names that the loader looks up."""
-    # NVIDIA's wheels share the namespace package `nvidia`, each with a folder of its own.
+    # NVIDIA's wheels share the namespace package `nvidia`, each with its own folder.
     spec = importlib.util.find_spec("nvidia")
     for root in spec.submodule_search_locations or () if spec else ():
         for name in ("libnvrtc.so.[0-9]*", "nvrtc64*_0.dll"):
@@ -124,15 +124,15 @@ def _candidates() -> Iterator[str]:
 def _library() -> ctypes.CDLL | None:
     for name in _candidates():
         try:
-            # NVRTC opens its library of built-in functions by name. In a wheel, both lie outside
-            # the loader's path, so it is loaded beforehand.
+            # NVRTC opens its library of built-in functions by name. In a wheel, both are outside
+            # the loader's path, so it is loaded in advance.
             for builtins in sorted(pathlib.Path(name).parent.glob("*nvrtc-builtins*")):
                 # "alt" is a variant for other host libraries.
                 if "alt" not in builtins.name:
                     ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
             lib = ctypes.CDLL(name)
         except OSError:
-            # Not this one: another candidate, or none, may open.
+            # Try the next candidate.
             continue
         lib.nvrtcGetErrorString.restype = ctypes.c_char_p
         return lib
@@ -154,7 +154,7 @@ def _check(lib: ctypes.CDLL, status: int) -> None:
 
 
 def _bytes(lib: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
-    # NVRTC writes into memory of the caller, who asks for the size first.
+    # NVRTC writes into memory of the caller, who queries the size first.
     size = ctypes.c_size_t()
     _check(lib, getattr(lib, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
     buffer = ctypes.create_string_buffer(size.value)

@@ -1,7 +1,7 @@
 """Collectives between GPUs by copies: one GPU of each group computes for all of it.
 
-Floor 4. In: a collective's equation, and the Buffers of each GPU. Out: Buffers on each GPU, in
-memory of their own, filled in the order of its stream.
+Floor 4. In: a collective's equation, and the Buffers of each GPU. Out: Buffers on each GPU, in new
+memory, filled in the order of its stream.
 
 The meaning of a collective is an ordinary Graph (backends/shared.py). It runs on the first GPU of a
 group: the operands of the others are copied there, and their results back.
@@ -50,7 +50,8 @@ class Peers:
         self._by_eqn: dict[int, tuple[Eqn, Callable]] = {}
         self._groups_by_eqn: dict[int, tuple[Eqn, list]] = {}
 
-    #: Whether exchanges go on while GPUs compute, so that programs should ask for halves.
+    #: Whether exchanges overlap with computations, so that programs should split them into start
+    #: and end.
     overlaps = False
 
     def __call__(self, eqn: Eqn, operands: list[list]) -> list[list]:
@@ -60,7 +61,7 @@ class Peers:
         return known[1](operands)
 
     def settle(self) -> None:
-        """Order what is computed next behind all exchanges, when a program has failed."""
+        """Order all later work after the pending exchanges, when a program has failed."""
 
     def groups(self, eqn: Eqn) -> list[list[int]]:
         """Return the numbers of the GPUs that talk to each other."""
@@ -68,16 +69,16 @@ class Peers:
         return groups_of(self.sizes, ops.names_in(eqn.params), chosen)
 
     def among(self, eqn: Eqn) -> list[tuple[list[int], Callable[[list], list]]]:
-        """Return the groups of our GPUs that an exchange is between, and what it does for each."""
+        """Return the groups of this process's GPUs for an exchange, and a function for each."""
         known = self._groups_by_eqn.get(id(eqn))
         if known is None:
             known = self._groups_by_eqn[id(eqn)] = (eqn, self.parts(eqn))
         return known[1]
 
     def parts(self, eqn: Eqn) -> list[tuple[list[int], Callable[[list], list]]]:
-        """Return what `among` does, made anew."""
+        """Compute the result of `among`."""
         groups = self.groups(eqn)
-        # What a GPU knows of itself, it waits for nobody to tell.
+        # A GPU knows its own index without waiting for others.
         if eqn.primitive is ops.axis_index_p:
             numbers = numbers_in(groups)
             return [([row], self._saying(row, numbers[n])) for n, row in self.rows.items()]
@@ -100,7 +101,7 @@ class Peers:
 
         def run(operands: list[list]) -> list[list]:
             given = [[_on(root, b) for b in row] for row in operands]
-            # What leaves an exchange is in memory that nothing else holds.
+            # Results of an exchange must not share memory.
             taken = {id(b.memory) for row in given for b in row}
             results: list[list] = []
             for row, found in zip(group, root.attempt(function, given), strict=True):

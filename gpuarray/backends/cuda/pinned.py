@@ -33,7 +33,7 @@ def pinned(gpu: Gpu, value: Buffer | np.ndarray | np.generic) -> Buffer:
     pointer: Any = cupy.cuda.MemoryPointer(memory, 0)
     made = Buffer(room.ptr, value.shape, value.dtype, _Pinned(gpu, pointer), gpu, 0)
     if not isinstance(value, Buffer):
-        # Nothing reads the new memory yet, so the host writes to it at once.
+        # The new memory is not in use yet, so the host can write to it immediately.
         data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
         np.frombuffer(room, np.uint8, value.nbytes)[...] = data
         return made

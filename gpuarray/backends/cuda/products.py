@@ -61,7 +61,7 @@ def gemm(avals: list[ShapedArray], params: dict, gpu: Gpu) -> Callable[[Buffer, 
     # The scalars alpha and beta are of the compute type, which is float32 for half precision.
     wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
     one, zero = np.ones(1, wide), np.zeros(1, wide)
-    # cuBLAS expects column-major matrices. Read so, row-major ones are their transposes; the result
+    # cuBLAS expects column-major matrices. Row-major ones are read as their transposes; the result
     # is the product of the transposes in reverse order.
     transposed_a, transposed_b = params["transposed"]
     # Each operand: element type, leading dimension, elements of one matrix.
@@ -119,7 +119,7 @@ def product(
     tf32: bool,
     epilogue: tuple[Sequence[Any], str] | None = None,
 ) -> Any:
-    """Multiply stacks of matrices of any dtypes; `epilogue`: what is added, and an activation."""
+    """Multiply stacks of matrices of any dtypes; `epilogue`: the addends, and an activation."""
     avals = aval_of(a), aval_of(b)
     left, right = (sides(x.shape, t) for x, t in zip(avals, transposed, strict=True))
     wide = multiplies_bytes(*avals, left[2], right[2], out)
@@ -133,7 +133,7 @@ def product(
 def _float_product(a, b, transposed, working, out, tf32: bool, epilogue=None) -> Any:
     """Multiply floats that cuBLAS takes, converted where they are others."""
     given = [aval_of(x).dtype for x in (a, b)]
-    # 16-bit operands stay as they are: cuBLAS sums them in float32.
+    # 16-bit operands are not converted: cuBLAS sums them in float32.
     narrow = given[0] == given[1] and given[0].name in ("float16", "bfloat16")
     if not narrow or working != np.float32:
         a, b = cast(a, working), cast(b, working)
@@ -161,7 +161,9 @@ def _float_product(a, b, transposed, working, out, tf32: bool, epilogue=None) ->
 
 
 def _byte_product(a: Any, b: Any, transposed: tuple[bool, bool], out: Any) -> Any:
-    """Multiply numbers of 8 bits as they are, which cuBLASLt does for rows that lie along sums."""
+    """Multiply 8-bit numbers directly, which cuBLASLt does for rows contiguous along the summed
+    axis.
+    """
     a = permuted(a, (0, 2, 1)) if transposed[0] else a
     b = b if transposed[1] else permuted(b, (0, 2, 1))
     return gemm_lt_p.bind(a, b, transposed=(False, True), dtype=out, tf32=False, activation="")
@@ -177,7 +179,7 @@ def gemm_lt_parts(a, b, *added, transposed, dtype, tf32: bool, activation: str) 
 
 def _integer_product(a, b, transposed, working, out):
     """Multiply and sum integers in one kernel."""
-    # Transposes are views here: the kernel reads elements where they lie.
+    # Transposes are views here: the kernel reads the elements in place.
     a = permuted(a, (0, 2, 1)) if transposed[0] else a
     b = permuted(b, (0, 2, 1)) if transposed[1] else b
     (batch, m, k), n = aval_of(a).shape, aval_of(b).shape[2]
@@ -192,7 +194,7 @@ def _integer_product(a, b, transposed, working, out):
 def wants_tf32(precision: Any) -> bool:
     """Whether float32 products may keep only the precision of TF32.
 
-    Unless it is asked for, they keep all of float32's.
+    By default they keep all bits of float32.
     """
     if isinstance(precision, tuple) and not hasattr(precision, "accumulation_type"):
         # A pair has a precision for each operand; TF32 only if both allow it.
@@ -234,5 +236,5 @@ def dot_parts(lhs, rhs, *, epilogue=None, out_sharding=None, **params):
 
 
 def epilogue_parts(lhs, rhs, *added, activation: str, **params):
-    """A product with what is added to it, and an activation: likewise, in the same call."""
+    """A product with addends and an activation: likewise, in the same call."""
     return dot_parts(lhs, rhs, epilogue=(added, activation), **params)

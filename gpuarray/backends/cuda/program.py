@@ -1,12 +1,12 @@
 """Plans as Python functions that launch kernels.
 
 Floor 4. In: a Plan and a GPU. Out: a function on Buffers, generated once, as in the NumPy backend:
-addresses are computed, memory is allocated, kernels are launched in order, and results are handed
-over while they are still being computed.
+it computes addresses, allocates memory, launches kernels in order, and returns results while they
+are still being computed.
 
 Values between kernels share one allocation, which is divided when the function is written: a value
-reuses the place of others that are no longer read. Results have memory of their own; donated inputs
-give theirs where a kernel may write over what it reads.
+reuses the memory of others that are no longer read. Results have separate memory; donated inputs
+give theirs if a kernel may overwrite what it reads.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from gpuarray.util import Struct
 _ADDRESS = re.compile(r"\b[abct]\d+\.pointer\b|\bp\d+\b|\bbase\b")
 #: How lines end that launch a kernel: all other steps cannot be replayed.
 _LAUNCH = re.compile(r", \d+, stream\)$")
-#: A line at which the program of one GPU stops until all have come there.
+#: A line at which the program of one GPU stops until all have reached it.
 _PAUSE = re.compile(r"(b\d+, |h\d+ )*(= )?yield ")
 
 
@@ -65,8 +65,8 @@ def build(
     """Return a function from Buffers on a GPU to a list of Buffers.
 
     With donated inputs it takes one more argument: the set of those that may be overwritten. The
-    function of a plan with collectives is a generator (backends/lockstep.py): what it is sent is in
-    memory of its own, and filled in the order of the GPU's stream.
+    function of a plan with collectives is a generator (backends/lockstep.py): the results sent to
+    it have separate memory, filled in the order of the GPU's stream.
     """
     on_device = plan.on_device
     try:
@@ -173,7 +173,7 @@ class CudaProgramWriter(ProgramWriter):
             "note": functools.partial(_note, plan),
             "UNDRAWN": UNDRAWN,
         }
-        # Where inputs and constants are, and what runs the equations that are no views.
+        # The addresses of inputs and constants, and the routines of equations that are not views.
         graph = plan.graph
         self.values: dict[Var, _Value] = {}
         for i, v in enumerate(graph.invars):
@@ -183,7 +183,7 @@ class CudaProgramWriter(ProgramWriter):
         calls = (s for s in self.steps if isinstance(s, Eqn) and not self.is_view(s))
         self.routines = {e: self.found(e) for e in calls if not talks(e)}
         self.placement = Placement(graph, kernels, self.lifetimes, donated)
-        # Their texts must not promise that what they write is nowhere read.
+        # Their texts must not declare that outputs do not alias inputs.
         for i in self.placement.overlapping:
             kernels[i] = emit(kernels[i].kernel, Options(overlap=True))
 
@@ -249,7 +249,9 @@ class CudaProgramWriter(ProgramWriter):
             self.on_device()
 
     def on_device(self) -> None:
-        """Make the GPU the current device, but where the program waits for those of other GPUs."""
+        """Make the GPU the current device, except while the program waits for those of other
+        GPUs.
+        """
         self.space["device"] = self.gpu.device
         lines, place, inside = [], {}, False
         for number, line in enumerate(self.lines, 1):
@@ -260,7 +262,7 @@ class CudaProgramWriter(ProgramWriter):
             lines.append("    " * inside + line)
             place[number] = len(lines)
         self.lines = lines
-        # Lines have new numbers now, and so has what is noted by line.
+        # Line numbers have changed, and so have the notes by line.
         self.sites = {place[number]: eqn for number, eqn in self.sites.items()}
         self.ran = {place[number]: step for number, step in self.ran.items()}
 
@@ -272,7 +274,7 @@ class CudaProgramWriter(ProgramWriter):
         numbers = range(first, len(self.lines))
         runs = itertools.groupby(numbers, lambda i: bool(_LAUNCH.search(self.lines[i])))
         found = [[*run] for are_launches, run in runs if are_launches]
-        # A loop's body runs often, so few launches are worth a graph there.
+        # A loop's body runs often, so even few launches are worth a graph there.
         if not self.nested and sum(map(len, found)) < TARGET.graph_kernels:
             return
         # The last one first: lines in front keep their numbers.
@@ -295,7 +297,7 @@ class CudaProgramWriter(ProgramWriter):
         replay = self.bind("replay", Replay(function, self.gpu))
         self.lines[first:end] = [f"{replay}({', '.join(addresses)})"]
         eqn = self.sites[first + 1]
-        # Lines behind those that are gone move up.
+        # Lines after removed ones move up.
         place = lambda n: n - (n > end) * (end - first - 1)
         self.sites = {place(n): x for n, x in self.sites.items() if not first < n <= end}
         self.ran = {place(n): x for n, x in self.ran.items() if not first < n <= end}
@@ -305,9 +307,9 @@ class CudaProgramWriter(ProgramWriter):
         """Write the lines that allocate memory, and note where each value is in it."""
         made_by = {v: _first(self.steps[i]) for i, k in self.kernels.items() for v in k.outputs}
         pieces = self.placement.pieces
-        # Values of one memory share a name.
+        # Values in the same memory share a name.
         names: dict[int, str] = {}
-        # What is freed last is taken first: then calls that repeat get the same addresses, which
+        # Memory freed last is reused first: then repeated calls get the same addresses, which
         # graphs need. A call's results are dropped one by one, after the memory that it shared.
         for v, memory in reversed(pieces.items()):
             if not memory.result:
@@ -347,7 +349,7 @@ class CudaProgramWriter(ProgramWriter):
             move = f"move({new.pointer}, {before.pointer}, {old.aval.nbytes})"
             donor = self.placement.pieces[output].donor
             self.line(f"if {donor} not in owned: {move}" if donor is not None else move, eqn)
-        # No elements: there is nothing to launch.
+        # No elements: no launch.
         if function is None:
             return
         # Arguments in the order of the kernel's parameters: inputs, outputs, workspace.
@@ -401,11 +403,11 @@ class CudaProgramWriter(ProgramWriter):
     def own(self, eqn: Eqn) -> Collection[int]:
         if eqn.primitive.kind is Kind.COLLECTIVE:  # the engine of the GPUs runs it
             return range(len(eqn.outvars))
-        # A loop that holds one passes on what its body makes.
+        # A loop that holds one returns its body's results.
         return () if talks(eqn) else self.routines[eqn][1]
 
     def found(self, eqn: Eqn) -> tuple[Callable[..., Any], Collection[int]]:
-        """Return what runs an equation, as a function of Buffers.
+        """Return the implementation of an equation, as a function of Buffers.
 
         The second result has the numbers of the results for which it allocates memory.
         """
@@ -445,7 +447,7 @@ class CudaProgramWriter(ProgramWriter):
             return self.gpu.empty(shape, dtype)
 
     def dead(self, number: int) -> list[str]:
-        # Only routines' Buffers have names of their own; the rest is dropped with its allocation.
+        # Only routines' Buffers have separate names; the rest is dropped with its allocation.
         last = self.lifetimes.last
         return [
             value.buffer

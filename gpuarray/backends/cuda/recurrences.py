@@ -44,7 +44,7 @@ def pivots_parts(pivots, *, permutation_size: int):
     if 0 in (swaps, aval_of(at).size):
         return at
 
-    # At step i rows `here` and `there` were swapped: whoever is at one was at the other.
+    # At step i rows `here` and `there` were swapped.
     def back(at, pivot, i):
         there = repeated(pivot, -1, permutation_size)
         here = do.add(full_like(at, 0), i)
@@ -232,7 +232,7 @@ def ragged_parts(
 
 
 def _ends(sizes: Any, length: int) -> Any:
-    """Return where each group ends, groups first; none ends beyond the last row."""
+    """Return the end of each group, groups first; none ends beyond the last row."""
     if aval_of(sizes).dtype.itemsize >= 4:  # keep their sums within 32 bits
         sizes = do.min(sizes, full_like(sizes, length))
     axis = aval_of(sizes).ndim - 1

@@ -111,7 +111,7 @@ def _reflector(x: Any, start: Any) -> tuple[Any, Any, Any]:
     # cancel.
     rest, front = lengths(behind, -1), mat.real(alpha)
     zero = full_like(front, 0)
-    # Nothing to do: tau is 0, and H the identity.
+    # No reflection: tau is 0, and H the identity.
     done = do.eq(rest, zero)
     if mat.is_complex(alpha):
         done = do.and_(done, do.eq(do.imag(alpha), zero))
@@ -130,7 +130,7 @@ def _left(v: Any, tau: Any, a: Any) -> Any:
     """Return H^H a."""
     rows, columns = aval_of(a).shape[-2:]
     w = mat.product(mat.adjoint(mat.column(v)), a)
-    # a - conj(tau) v (v^H a): rank one, so the product is never formed as a matrix of its own.
+    # a - conj(tau) v (v^H a): rank one, so the product is never materialised.
     w = do.squeeze(w, dimensions=(aval_of(w).ndim - 2,))
     v = do.mul(v, repeated(mat.conjugate(tau), -1, rows))
     return do.sub(a, do.mul(along_rows(v, columns), along_columns(w, rows)))

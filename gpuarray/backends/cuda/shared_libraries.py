@@ -1,7 +1,7 @@
 """NVIDIA's libraries for which CuPy has no names, called by their C functions.
 
-Floor 4. In: the name of a library. Out: its functions, each of which raises an error that names it
-where it does not succeed; `missing()`, why a library is not here.
+Floor 4. In: the name of a library. Out: its functions, which raise an error that names them on
+failure; `missing()`, the reason why a library is not available.
 
 A library is looked for where CuPy's are: among those that the process has loaded, in the folders of
 NVIDIA's wheels, and where the system has its own.
@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 _log = logging.getLogger("gpuarray")
-#: Libraries of which the log has said that they do not do what they were asked for.
+#: Libraries for which the log has already reported a refused request.
 _said: set[str] = set()
 
 
 class Refused(RuntimeError):
     """A function of a library did not succeed, or the library is not here.
 
-    `expected`: the library says so of what it has no code for, which is no fault of anybody's.
+    `expected`: the library has no code for the request, which is not a fault.
     """
 
     def __init__(self, text: str, expected: bool = False):
@@ -66,9 +66,9 @@ def path(name: str, versions: Sequence[int]) -> Path | None:
 
 
 def load(name: str, versions: Sequence[int]) -> Any:
-    """Return a library, loaded; raise Refused with what was tried."""
+    """Return a library, loaded; raise Refused with the names tried."""
     wanted = [n for v in versions for n in names(name, v)]
-    # What the process has already is what other libraries of it call, too.
+    # A library already loaded by the process is the one that other libraries use, too.
     if hasattr(os, "RTLD_NOLOAD"):
         for file in wanted:
             with contextlib.suppress(OSError):
@@ -86,8 +86,8 @@ def load(name: str, versions: Sequence[int]) -> Any:
 class Functions:
     """The functions of a library, by `prototypes`: the types of each one's arguments.
 
-    `statuses` has the names of the numbers that they return; `expected` are those which say that
-    the library has no code for what it is asked.
+    `statuses` has the names of the numbers that they return; `expected` are those that mean the
+    library has no code for a request.
     """
 
     def __init__(
@@ -114,14 +114,14 @@ class Functions:
             raise Refused(f"{name} returned {status} ({said})", status in self.expected)
 
     def attempt(self, name: str, *arguments: Any) -> None:
-        """Call a function whose failure changes nothing: one that gives something back."""
+        """Call a function whose failure does not matter: one that releases something."""
         self._functions[name](*arguments)
 
 
 class Owned:
-    """Something that a library has made, which is given back when nothing refers to it any more.
+    """An object of a library, which is released when it is no longer referenced.
 
-    `kind` is the name of its functions with {} where Create, Destroy or SetAttribute stands.
+    `kind` is the name of its functions with {} in place of Create, Destroy or SetAttribute.
     """
 
     def __init__(self, call: Functions, kind: str, *arguments: Any):
@@ -142,7 +142,7 @@ class Owned:
 
 
 def kept(libraries: dict[str, Any], name: str, make: Callable[[], Any]) -> Any:
-    """Return a library of a GPU, made when it is first asked for; raise Refused if it is not here.
+    """Return a library of a GPU, loaded on first use; raise Refused if it is not available.
 
     That it is not is kept, too.
     """
@@ -178,7 +178,7 @@ def or_instead(
 
 
 def tell(library: str, error: Refused) -> None:
-    """Log that a library did not do what it was asked for, once as a warning."""
+    """Log that a library refused a request, as a warning the first time."""
     quiet = error.expected or library in _said
     if not error.expected:
         _said.add(library)

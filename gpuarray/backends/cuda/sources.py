@@ -1,10 +1,10 @@
 """The sources that a plan's kernels are compiled from: few, and the same for as many plans as may
 be.
 
-Floor 4. In: emitted kernels. Out: `Source`s. Kernels of the same text are one. A length that only
-tells threads whether they have work (`if (i >= 2001u) return;`) may become an argument of the
+Floor 4. In: emitted kernels. Out: `Source`s. Kernels with the same text are merged. A length that
+only tells threads whether they have work (`if (i >= 2001u) return;`) may become an argument of the
 launch, so that other lengths share the machine code: the constant form is for a program of one
-length, which is what most programs have, the general one is for those that come with others.
+length, which most programs are, the general one for those with several.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from gpuarray.compiler.text.plain import without_comments
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.util import Recent, Struct
 
-#: Kernels of one source: it takes half the time of compiling each alone, and other sources are
+#: Kernels of one source: it takes half the time of compiling each separately, and other sources are
 #: compiled meanwhile.
 TOGETHER = 32
 
-# A thread without work leaves, or does nothing: the only tests whose number may be an argument. One
-# that ends a loop stays, because the compiler unrolls by it.
+# A thread without work returns, or does nothing: the only tests whose number may become an
+# argument. A loop bound stays constant, because the compiler unrolls by it.
 _TEST = re.compile(
     r"^(?P<test> +(?:if \(i >= |const bool inside = [^;\n]* < ))"
     r"(?P<number>\d+)(?P<kind>u|ull)(?=;|\) (?:return|continue);)",
@@ -74,13 +74,13 @@ def _form(kernels: Sequence[KernelSource], texts: list[tuple[str, tuple[int, ...
     distinct: list[tuple[str, str]] = []
     calls: dict[str, tuple[str, tuple[int, ...]]] = {}
     for kernel, (text, lengths) in zip(kernels, texts, strict=True):
-        # Kernels that differ only in their name are one: it is compiled once, and called for each.
+        # Kernels that differ only in their name are merged: compiled once, and called for each.
         body = without_comments(text).replace(f" {kernel.name}(", " NAME(")
         name = names.setdefault(body, kernel.name)
         if name == kernel.name:
             distinct.append((name, text))
         calls[kernel.name] = name, lengths
-    # Cut evenly, whatever the machine: the texts are keys of what is kept on disk.
+    # Split evenly, whatever the machine: the texts are keys of the disk cache.
     count = -(-len(distinct) // TOGETHER)
     cuts = [len(distinct) * i // max(count, 1) for i in range(count + 1)]
     parts = [distinct[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
@@ -94,8 +94,8 @@ def _form(kernels: Sequence[KernelSource], texts: list[tuple[str, tuple[int, ...
 
 
 def _general(kernel: KernelSource) -> tuple[str, tuple[int, ...]]:
-    """Return a kernel's text with lengths as its last parameters, and what they are."""
-    # Its author decides what a hand-written kernel takes.
+    """Return a kernel's text with lengths as its last parameters, and their values."""
+    # The author of a hand-written kernel decides its parameters.
     if isinstance(kernel.kernel, User):
         return kernel.text, ()
     known: dict[tuple[str, str], str] = {}
@@ -124,7 +124,7 @@ def chosen(kernels: Sequence[KernelSource], fixed: Form, free: Form) -> Form:
     lengths = tuple(given for _, given in free.calls.values())
     if not any(lengths):
         return fixed
-    # One plan with many lengths, as that of an optimiser: fewer texts are reason enough.
+    # One plan with many lengths, as that of an optimiser: having fewer texts is reason enough.
     if sum(len(s.names) for s in free.sources) < sum(len(s.names) for s in fixed.sources):
         return free
     plain = "\0".join(without_comments(s.text) for s in free.sources)

@@ -1,7 +1,7 @@
-"""Equations that are no kernel of their own: as Graphs of their parts, or on the host.
+"""Equations without a kernel: as Graphs of their parts, or on the host.
 
-Floor 4. In: an equation, or a whole Plan, and a GPU. Out: functions on Buffers. What NumPy runs is
-said: it is a warning, and an error in strict mode.
+Floor 4. In: an equation, or a whole Plan, and a GPU. Out: functions on Buffers. Steps run by NumPy
+are reported: by a warning, or an error in strict mode.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def fall_back(what: str, why: object) -> None:
 
 
 def uploaded(values: Sequence[Atom]) -> frozenset[int]:
-    """Return the numbers of values that get memory of their own when uploaded.
+    """Return the numbers of values that get separate memory when uploaded.
 
     Scalars do not: uploads of equal ones are shared.
     """
@@ -92,7 +92,7 @@ def whole_on_host(
         values = map(np.asarray, buffers[:count])  # without the set of donated inputs
         return [gpu.upload(np.asarray(x)) for x in host.local.run(inside, *values)]
 
-    # What every program of this backend has; here no kernel is launched.
+    # Attributes of every program of this backend; here no kernel is launched.
     run.source, run.sites = inside.source, {}
     run.fresh = inside.fresh & uploaded(plan.graph.outvars)
     run.cuda, run.cubin, run.talks = "", b"", False

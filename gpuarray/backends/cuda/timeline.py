@@ -43,7 +43,7 @@ class Timeline:
         self._start = time.perf_counter_ns()
 
     def event(self) -> Any:
-        """Return an event on the stream, after what was launched so far."""
+        """Return an event on the stream, after everything launched so far."""
         with self._gpu.device:
             made = cupy.cuda.Event()
         made.record(self._gpu.stream)
@@ -60,7 +60,7 @@ class Timeline:
     def settle(self, session: Session) -> None:
         """Add the ranges to the session; wait until the GPU has run them."""
         spans, self._spans = self._spans, []
-        # A GPU that failed has no times; the program that failed says so itself.
+        # A failed GPU has no times; the program that failed reports the error itself.
         with contextlib.suppress(Exception):
             for what, start, stop in spans:
                 stop.synchronize()
@@ -89,7 +89,7 @@ class _Timed:
 
 
 def copy_seconds(gpu: Any, nbytes: int, tries: int) -> float:
-    """Return how long a GPU takes to copy so many bytes from one place in its memory to another."""
+    """Return how long a GPU takes to copy this many bytes within its memory."""
     with gpu.device:
         source, target = gpu.allocate(nbytes), gpu.allocate(nbytes)
     clock, best = Timeline(gpu), float("inf")

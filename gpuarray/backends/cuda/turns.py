@@ -1,17 +1,18 @@
 """Turns of a loop as CUDA graphs: many turns are one call, without Python for each.
 
-Floor 4. In: a loop whose turns launch nothing but kernels and products, and what runs it turn by
-turn. Out: what runs it by graphs, where that saves time: of many turns where it is known how many
-there are, else of one turn with the condition behind it, which the host reads before the next.
-(CuPy 14.2 has no names for the conditional nodes of CUDA's graphs, which cupy/cupy#8615 would add.)
+Floor 4. In: a loop whose iterations launch only kernels and products, and its
+iteration-by-iteration implementation. Out: one by graphs, if that saves time: of many iterations if
+their number is known, else of one iteration followed by the condition, which the host reads before
+the next. (CuPy 14.2 has no bindings for the conditional nodes of CUDA's graphs, which
+cupy/cupy#8615 would add.)
 
-A graph has memory of its own for the carries and for the elements that its turns read and write:
-they are copied there and back, since operands lie elsewhere at each call. Constants are read where
-they lie: a graph is for their addresses, and for memory that whoever calls it holds.
+A graph has its own memory for the carries and for the elements that its iterations read and write:
+they are copied there and back, since operands have other addresses at each call. Constants are read
+in place: a graph is bound to their addresses, and to memory that its caller holds.
 
-CuPy refuses cuBLAS while a stream is recorded. cuBLASLt, which is called directly and with a
-workspace of the caller's, may be; so in such loops it multiplies, in turns that are not recorded
-too: another library would sum in another order.
+CuPy refuses cuBLAS while a stream is being recorded. cuBLASLt, which is called directly and with a
+workspace of the caller's, can be recorded; so it is used for the products of such loops, even in
+iterations that are not recorded: another library would sum in another order.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _KEPT = 2
 
 
 class Makes(Protocol):
-    """What makes functions of Graphs for a GPU (program.Inside)."""
+    """Compiles Graphs to functions for a GPU (program.Inside)."""
 
     gpu: Gpu
 
@@ -54,8 +55,8 @@ class Makes(Protocol):
 def recorded(
     eqn: Eqn, make: Callable[[Makes], Callable[..., Any]], inside: Makes
 ) -> Callable[..., Any]:
-    """Return what runs a loop by graphs of its turns, or what `make` does without, where there is
-    nothing to gain.
+    """Return a loop's implementation by graphs of its iterations, or the result of `make` if there
+    is nothing to gain.
     """
     loop = None if eqn.primitive.flow is None or talks(eqn) else eqn.primitive.flow(eqn)
     count = _turns_together(loop, inside) if isinstance(loop, Loop) else 0
@@ -80,7 +81,7 @@ def _turns_together(loop: Loop, inside: Makes) -> int:
     if not loop.length or not launches:
         return 0
     most = max(TARGET.graph_nodes // launches, 1)
-    # What goes through the loop has memory in the graph.
+    # The graph has memory for carries and scanned elements.
     rows = sum(a.nbytes for a in _through(loop))
     if rows:
         most = min(most, TARGET.graph_bytes // rows)
@@ -91,7 +92,7 @@ def _turns_together(loop: Loop, inside: Makes) -> int:
 
 
 def _launches(graph: Graph, inside: Makes) -> int:
-    """Return how much a Graph launches; 0 if it does what is not recorded, or that takes long."""
+    """Return the number of launches of a Graph; 0 if it cannot be recorded, or takes long."""
     steps = _recordable(graph, inside)
     moved = inside.plan(graph).on_device.bytes_moved
     return 0 if steps is None or moved > steps * TARGET.graph_kernel_bytes else steps
@@ -136,8 +137,8 @@ def _through(loop: Loop) -> list[ShapedArray]:
 class _Room(Gpu):
     """A GPU as programs see it whose launches are recorded.
 
-    Its stream is that of the recording, and its memory stays with the graph: what nothing holds any
-    more is used again by later turns, in the order of the recording.
+    Its stream is that of the recording, and its memory stays with the graph: freed memory is reused
+    by later iterations, in the order of the recording.
     """
 
     def __init__(self, gpu: Gpu):
@@ -155,7 +156,7 @@ class _Room(Gpu):
     def _take(self, nbytes: int) -> Any:
         kept = self._kept.setdefault(nbytes, [])
         for memory in kept:
-            # References: the list's, this name's, and that of the call's argument.
+            # References: the list's, this name's, and the argument's.
             if sys.getrefcount(memory) <= 3:
                 return memory
         # From the part of the pool that all else uses, not from one of the recording's stream.
@@ -167,7 +168,7 @@ class _Room(Gpu):
 class _Recording:
     """A graph of some turns, with the memory that it works on.
 
-    `goes_on` is what a condition gives at its end.
+    `goes_on` is the result of the condition at its end.
     """
 
     goes_on: Buffer
@@ -178,7 +179,7 @@ class _Recording:
         body = turns.inside.recorded(room)(loop.body, turns.donated)
         ins, outs, carries = loop.body.in_avals, loop.body.out_avals, len(loop.carry)
         with gpu.device:
-            # Before the recording: what the graph shares with those who replay it.
+            # Before the recording: memory shared between the graph and its callers.
             self.carry = [_empty(room, a) for a in outs[:carries]]
             self.xs = [_empty(room, a, count) for a in ins[len(consts) + carries :]]
             self.ys = [_empty(room, a, count) for a in outs[carries:]]
@@ -189,7 +190,7 @@ class _Recording:
 
         def launches() -> None:
             last = turns.go(body, here, self.carry, self.xs, self.ys, order)
-            # The last carries may lie in one another's places: those are moved away first.
+            # The last carries may be in one another's memory: those are copied away first.
             places = {c.pointer for c in self.carry}
             last = [
                 room.copy(new) if new.pointer in places and new.pointer != c.pointer else new
@@ -207,7 +208,7 @@ class _Recording:
 
 
 class _Turns:
-    """Runs a loop by graphs of `count` turns; what is left over runs turn by turn."""
+    """Runs a loop by graphs of `count` iterations; the remaining ones run one by one."""
 
     def __init__(self, loop: Loop, count: int, run: Callable[..., Any], inside: Makes):
         self.loop, self.count, self.run, self.inside = loop, count, run, inside
@@ -231,7 +232,7 @@ class _Turns:
                     if kept is not None:
                         return self._replayed(kept, args)
                 except Exception as error:
-                    # The operands are as they were: the whole loop runs once more.
+                    # The operands are unchanged: run the whole loop again.
                     graphs.give_up(error)
                     self._works = False
                     self.gpu.hold(self._kept)  # they may be running
@@ -239,7 +240,7 @@ class _Turns:
         return self.run(*args)
 
     def _find(self, args: Sequence[Buffer]) -> _Recording | None:
-        """Return a graph for the constants of a call; None where it is not worth one yet."""
+        """Return a graph for the constants of a call; None if it is not worth one yet."""
         loop, consts = self.loop, [args[i] for i in self.loop.consts]
         tested = [args[i] for i in self.loop.condition_consts]
         key = tuple(c.pointer for c in (*consts, *tested))
@@ -270,7 +271,7 @@ class _Turns:
             ys = [_empty(gpu, a, length) for a in loop.body.out_avals[carries:]]
             for place, i in zip(kept.carry, loop.carry, strict=True):
                 gpu.write(place.pointer, args[i].pointer, place.nbytes)
-            # `count` turns in each launch of the graph; what is left over runs turn by turn.
+            # `count` iterations in each launch of the graph; the remaining ones run one by one.
             for number in range(length // count):
                 first = length - (number + 1) * count if loop.reverse else number * count
                 for place, x in zip(kept.xs, xs, strict=True):
@@ -302,7 +303,7 @@ class _Turns:
     ) -> Sequence[Buffer]:
         """Run the turns `order`, and return the carries after them."""
         carries = len(self.loop.carry)
-        # The carries at first are not the body's own; later it may write over what it made.
+        # The initial carries do not belong to the body; later ones it may overwrite.
         ours = frozenset(len(consts) + i for i in body.fresh if i < carries)
         owned: list[frozenset[int]] = [frozenset()] if self.donated else []
         for i in order:
@@ -316,7 +317,7 @@ class _Turns:
 
 
 class _While(_Turns):
-    """Runs a loop by graphs of one turn and the condition after it."""
+    """Runs a loop by graphs of one iteration and the condition after it."""
 
     def _replayed(self, kept: _Recording, args: Sequence[Buffer]) -> list[Buffer]:
         loop, gpu = self.loop, self.gpu

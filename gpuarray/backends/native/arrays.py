@@ -1,8 +1,8 @@
 """Arrays as native code sees them: it is given the objects, and reads where their memory is.
 
-Floor 4. In: ndarrays. Out: whether NumPy lays them out as kernels/native/tasks.h says. Asking
+Floor 4. In: ndarrays. Out: whether NumPy lays them out as kernels/native/tasks.h assumes. Asking
 Python for the address of an array takes longer than a small kernel; reading it from the object
-takes nothing.
+costs nothing.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class _Array(ctypes.Structure):
 
 @functools.cache
 def are_readable() -> bool:
-    """Whether ndarrays in memory are what native code takes them for."""
+    """Whether the memory of ndarray objects has the layout assumed by native code."""
     if ctypes.sizeof(ctypes.c_void_p) != 8 or np.ndarray.__basicsize__ < ctypes.sizeof(_Array):
         return False
-    # What distinguishes the fields: a base, strides, a turned array whose flags differ.
+    # Cases that distinguish the fields: a base, strides, a transposed array with other flags.
     x = np.arange(12.0).reshape(3, 4)
     return all(_agrees(a) for a in (x, x.T, x[1:], np.asarray(7)))
 

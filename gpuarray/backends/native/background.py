@@ -1,7 +1,7 @@
 """Compiling while NumPy answers: one thread that takes programs in the order of their asking.
 
-Floor 4. In: what to do. Out: nothing; it is done some time later. The thread starts with the first
-job. At the end of the process what runs is ended: compilers too, whose files are then removed.
+Floor 4. In: a job. Out: nothing; it is done some time later. The thread starts with the first job.
+When the process ends, running jobs are ended: compilers too, whose files are then removed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class _Worker:
                 if self.ended:
                     return
                 job, self.busy = self.jobs.popleft(), True
-            # A warning that the user has turned into an error, say: the next job is done anyway.
+            # A warning that the user has turned into an error, for example: continue with the next
+            # job.
             with contextlib.suppress(Exception):
                 job()
             del job  # it holds a program
@@ -70,7 +71,7 @@ _worker = _Worker()
 
 
 def submit(job: Callable[[], None]) -> None:
-    """Have a job done on the thread; what it raises is lost."""
+    """Run a job on the thread; its errors are ignored."""
     _worker.submit(job)
 
 

@@ -1,4 +1,4 @@
-"""Whether native code computes what NumPy does, as far as two orders of a sum may tell.
+"""Whether native code computes the same as NumPy, up to the order of sums.
 
 Floor 4. In: the results of both. Out: yes or no. It is asked once a program, before native code
 takes over: a compiler's mistake makes other numbers or other shapes of them, not other last digits.
@@ -13,8 +13,8 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.graph import Graph
 
-#: What may differ, relative to an element, to a hundredth of the largest one, and to a thousandth
-#: of the largest number that went in: sums may cancel.
+#: Allowed difference, relative to an element, to a hundredth of the largest one, and to a
+#: thousandth of the largest input: sums may cancel.
 NEAR = 1e-3
 #: The same for numbers of 16 bits and fewer.
 NEAR_SHORT = 5e-2
@@ -24,7 +24,7 @@ FEW = 0.01
 
 
 def agree(found: Sequence, wanted: Sequence, given: Sequence, exact: bool) -> bool:
-    """Whether two lists of results are the same; `exact` if there is nothing to be rounded."""
+    """Whether two lists of results are the same; `exact` if there is no rounding."""
     arrays = [np.asarray(x) for x in given]
     scale = max((_largest(x) for x in arrays if x.dtype.kind in "fcV"), default=0.0)
     pairs = zip(found, wanted, strict=True)
@@ -42,9 +42,9 @@ def is_exact(graph: Graph) -> bool:
 def is_unsteady(
     found: Sequence, wanted: Sequence, given: Sequence, exact: bool, run: Callable[[list], list]
 ) -> bool:
-    """Whether NumPy, which is `run`, does not agree with itself where the last digits of its inputs
-    are others: a chain that accepts or rejects, a step of chaos. What is left to compare is of what
-    kind the results are.
+    """Whether NumPy, which is `run`, disagrees with itself when the last digits of its inputs
+    change: a chain that accepts or rejects, a chaotic step. Then only the kind of the results can
+    be compared.
     """
     other = None if exact else nudged(given)
     if other is None or not alike(found, wanted):
@@ -67,14 +67,16 @@ def nudged(given: Sequence) -> list | None:
 def _nudged(x: np.ndarray) -> np.ndarray | None:
     if x.dtype.kind not in "fc" or x.dtype.itemsize < 4 or not x.size:
         return None
-    # Up and down in turns: what all have in common might cancel.
+    # Alternately up and down: a common change might cancel.
     step = np.finfo(x.dtype).eps * np.where(np.arange(x.size) % 2, -1, 1).reshape(x.shape)
     with np.errstate(all="ignore"):
         return (x + x * step).astype(x.dtype)
 
 
 def alike(found: Sequence, wanted: Sequence) -> bool:
-    """Whether two lists of results are of one kind: types, magnitudes, and how many are finite."""
+    """Whether two lists of results are of one kind: types, magnitudes, and number of finite
+    elements.
+    """
     for a, b in zip(map(np.asarray, found), map(np.asarray, wanted), strict=True):
         if a.shape != b.shape or a.dtype != b.dtype:
             return False
@@ -101,7 +103,7 @@ def _near(a: np.ndarray, b: np.ndarray, scale: float, exact: bool) -> bool:
 
 
 def _wide(x: np.ndarray) -> np.ndarray:
-    if not x.dtype.itemsize:  # float0, the derivatives of integers: there is nothing to compare
+    if not x.dtype.itemsize:  # float0, the derivatives of integers, have nothing to compare
         return np.zeros(x.shape)
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 

@@ -1,7 +1,8 @@
-"""What of a plan native code runs: calls, C++ text, bodies of loops, and what NumPy runs and why.
+"""Native code of a plan: calls, C++ text, bodies of loops, and the steps that NumPy runs, with
+reasons.
 
-Floor 4. In: a Plan. Out: what `explain` and `cpp_source` show of it. Nothing is compiled. The
-user's lines are woven into the text here; the text that is compiled does not have them.
+Floor 4. In: a Plan. Out: the data that `explain` and `cpp_source` show. Nothing is compiled. The
+user's lines are added to the text here; the compiled text does not have them.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def _native(
     step: DeviceStep, record: StepRecord, source: Source, first: bool, read: Collection[Atom]
 ) -> StepRecord:
     """The record of a step that native code runs."""
-    # How often a GPU would launch it says nothing here.
+    # The number of GPU launches is meaningless here.
     facts: dict[str, Any] = {k: v for k, v in record.facts.items() if k != "launches"}
     kind = record.kind
     if isinstance(step, Eqn) and step.primitive.flow is not None:
@@ -100,7 +101,7 @@ def _body(step: DeviceStep, deep: int) -> tuple[StepRecord, ...]:
 
 
 def _parts(step: DeviceStep) -> list[tuple[str, Graph]]:
-    """The Graphs in a step, each with what it is."""
+    """The Graphs in a step, each with a label."""
     if not isinstance(step, Eqn) or step.primitive.flow is None:
         return []
     match step.primitive.flow(step):
@@ -112,7 +113,7 @@ def _parts(step: DeviceStep) -> list[tuple[str, Graph]]:
 
 
 def _text(step: DeviceStep, read: Collection[Atom]) -> str:
-    """The C++ of one step, with the user's lines; which values others read is given."""
+    """The C++ of one step, with the user's lines; `read` are the values read elsewhere."""
     if isinstance(step, Kernel):
         return emit(step, True).functions
     name = step.primitive.name if isinstance(step, Eqn) else step.name
@@ -123,7 +124,7 @@ def _text(step: DeviceStep, read: Collection[Atom]) -> str:
 
 
 def cpp_source(plan: Plan, donated: frozenset[int] = frozenset()) -> str:
-    """All native code of a plan in the order of its calls, behind what it stands on.
+    """All native code of a plan in the order of its calls, after its common prelude.
 
     Steps that NumPy runs are comments. So are the user's lines, which text that is compiled to run
     does not have: that text is the key of the cache.

@@ -1,9 +1,9 @@
 """Programs that NumPy runs until they are compiled behind it.
 
 Floor 4. In: a Plan. Out: a function on NumPy buffers that measures its calls. When they have taken
-long enough it is compiled in the background. In one more call NumPy answers, and the compiled code
-computes the same beside it: where they agree it runs from then on, and where they do not (compilers
-have faults) NumPy goes on. What compiles is loaded when it is first needed: most programs end
+long enough it is compiled in the background. In one more call NumPy gives the result, and the
+compiled code is run for comparison: if they agree it is used from then on, and if they do not
+(compilers have bugs) NumPy continues. The compiler is loaded when first needed: most programs end
 before.
 """
 
@@ -30,7 +30,7 @@ _log = logging.getLogger("gpuarray")
 
 
 class _TimedWriter(host.NumpyProgramWriter):
-    """Writes plans for NumPy that hand on how long each call takes."""
+    """Writes plans for NumPy that report how long each call takes."""
 
     def measure(self, count: Callable[[float], None]) -> None:
         """Have `count` called with the seconds of each call."""
@@ -38,7 +38,7 @@ class _TimedWriter(host.NumpyProgramWriter):
         self.line(f"begun = {self.timer}()")
 
     def write_return(self) -> None:
-        """Write the line that hands the results over, after the one that counts."""
+        """Write the line that returns the results, after the one that counts."""
         if hasattr(self, "count"):
             self.line(f"{self.count}({self.timer}() - begun)")
         super().write_return()
@@ -67,13 +67,13 @@ def build_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callab
 
     def plainly() -> Any:
         plain = host.NumpyProgramWriter(plan, consts, donated)
-        # The names in this space stay what they are: the function may be running.
+        # The names in this space must not change: the function may be running.
         writer.space.update(plain.space)
         plain.space = writer.space
         return plain.function()
 
     def become(new: Any) -> None:
-        # Who holds the function runs the new code from the next call on; the globals are the same,
+        # Holders of the function run the new code from the next call on; the globals are the same,
         # since both were written into one space.
         old: Any = this()
         if old is not None:
@@ -99,7 +99,7 @@ def build_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callab
                 return plain(*other, *(frozenset() for _ in owned))
 
             try:
-                # First, and with nothing that it may overwrite.
+                # First, and without permission to overwrite anything.
                 found = new(*buffers, *(frozenset() for _ in owned))
             except Exception as error:  # NumPy has an answer: no error of the call
                 why = f"raised {error!r}"
@@ -109,7 +109,7 @@ def build_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callab
                     exact = compared.is_exact(plan.graph)
                     agree = compared.agree(found, wanted, buffers, exact)
                     agree = agree or compared.is_unsteady(found, wanted, buffers, exact, again)
-            except Exception as error:  # of our own, or no memory: what NumPy computed stays right
+            except Exception as error:  # our own bug, or no memory: NumPy's results stay right
                 why = f"could not be compared with NumPy ({error!r})"
             if not agree:
                 _log.info("%s: native code %s; NumPy goes on", name, why)
@@ -130,16 +130,18 @@ def build_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callab
     writer.measure(count)
     function: Any = writer.function()
     name = plan.graph.debug_name
-    # What prints, or waits for other devices, cannot be run twice: NumPy keeps it.
+    # A program that prints, or waits for other devices, cannot be run twice: NumPy keeps it.
     twice = not function.talks and not any(map(has_effect, plan.graph.eqns))
-    # Weakly: a program that nobody holds any more is not worth compiling, and must not be kept by
-    # its turn in the queue.
+    # Weakly: a program that is no longer referenced is not worth compiling, and must not be kept
+    # alive by the queue.
     this = weakref.ref(function)
     return function
 
 
 def compile_graph(graph: Graph) -> Callable[..., list]:
-    """Compile a Graph by itself, such as what a collective computes, to a function on buffers."""
+    """Compile a Graph alone, such as the computation inside a collective, to a function on
+    buffers.
+    """
     plan = plan_graph(graph)
     return build_later(plan, stored_constants(plan.graph), frozenset())
 

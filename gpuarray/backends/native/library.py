@@ -1,8 +1,8 @@
 """Units of native kernels: compiled, kept on disk, loaded.
 
-Floor 4. In: the text of a unit. Out: a `Unit`, whose functions take ndarrays. What fails on the way
-(no compiler, a broken one, a full disk) raises one of `FAULTS`. A unit is unloaded when nothing has
-a function of it any more; the threads that share tasks belong to the process.
+Floor 4. In: the text of a unit. Out: a `Unit`, whose functions take ndarrays. Failures (no
+compiler, a broken one, a full disk) raise one of `FAULTS`. A unit is unloaded when none of its
+functions is referenced any more; the threads that share tasks belong to the process.
 """
 
 from __future__ import annotations
@@ -37,34 +37,34 @@ class TooManyError(DeviceError):
     """As many units are loaded as a process should have."""
 
 
-#: What may go wrong between a text and its functions; NumPy runs the program then.
+#: Possible errors between a text and its functions; NumPy runs the program then.
 FAULTS = (CompileError, DeviceError, OSError, MemoryError)
 #: Seconds that a compiler may take.
 PATIENCE = 30.0
 
-# No fast-math: nan, infinities and -0.0 are what NumPy says. A product and a sum are rounded one by
-# one, unless the text says fma. No errno and no traps: nothing reads them, and loops with them are
-# not vectorised. Signed integers wrap.
+# No fast-math: nan, infinities and -0.0 must be as in NumPy. A product and a sum are rounded
+# separately, unless the text says fma. No errno and no traps: nothing reads them, and loops with
+# them are not vectorised. Signed integers wrap.
 _FLAGS = (
     "-std=c++17", "-O3", "-fPIC", "-w", "-ffp-contract=off", "-fwrapv", "-fno-math-errno",
     "-fno-trapping-math", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
     "-fvisibility=hidden", f"-DGA_HEAD={arrays.HEAD}",
 )  # fmt: skip
-#: Of each the first that the compiler has: all instructions of this CPU; the widest vectors, which
-#: compilers avoid for the sake of older ones. Not -fno-thread-jumps, with which more loops are
-#: vectorised: g++ 12 then makes zeros of `i < n ? x[i] : y[i - n]` in some nests.
+#: The first flag of each group that the compiler accepts: all instructions of this CPU; the widest
+#: vectors, which compilers avoid for the sake of older CPUs. Not -fno-thread-jumps, with which more
+#: loops are vectorised: g++ 12 then makes zeros of `i < n ? x[i] y[i - n]` in some nests.
 _CHOICES = (
     ("-march=native", "-mcpu=native"),
     ("-mprefer-vector-width=512",),
 )
-#: Loads of elements that are looked up by one instruction, which g++ avoids on CPUs that it does
-#: not know and on those where it once was slow. The last name is that of before g++ 13.
+#: Gather instructions, which g++ avoids on CPUs that it does not know and on those where they once
+#: were slow. The last name is that before g++ 13.
 _GATHERS = tuple(
     f"-mtune-ctrl=use_gather_2parts,use_gather_4parts,{name}"
     for name in ("use_gather_8parts", "use_gather")
 )
 _LINKED = ("-shared", "-Wl,-Bsymbolic")
-#: What units are linked with: nothing of the C++ library, for which a linker looks as long again.
+#: Units are linked without the C++ library, for which a linker would take twice as long.
 _ALONE = ("-nostdlib", "-lgcc")
 #: Functions of C's for which it looks as long as for all else, and that the process has.
 _OF_C = ("malloc", "memcpy", "fmod", "lgamma")
@@ -101,8 +101,8 @@ class Unit:
 
     def __init__(self, library: ctypes.CDLL):
         self._library = library
-        # The library is linked against nothing: it gets the addresses of what it calls in Python,
-        # BLAS and LAPACK.
+        # The library is linked without dependencies: it gets the addresses of the functions that it
+        # calls in Python, BLAS and LAPACK.
         ctypes.c_void_p.in_dll(library, "ga_array_type").value = id(np.ndarray)
         for ours, name in _POOL.items():
             address = ctypes.cast(getattr(_pool(), name), ctypes.c_void_p)
@@ -145,7 +145,7 @@ def loaded() -> int:
 
 
 def load(text: str) -> Unit:
-    """Return the unit of a text, compiled if neither this process nor the disk has it."""
+    """Return the unit of a text, compiled if it is neither in memory nor on disk."""
     with _lock:
         found = _units.get(text)
     if found is not None:
@@ -163,8 +163,8 @@ def load(text: str) -> Unit:
 
 @functools.cache
 def _libraries_of_c() -> tuple[str, ...]:
-    """Return C's libraries as a linker names them; none where a unit that is loaded finds their
-    functions among those of the process.
+    """Return C's libraries as a linker names them; none if a loaded unit finds their functions in
+    the process.
     """
     process = ctypes.CDLL(None)
     return () if all(hasattr(process, name) for name in _OF_C) else ("-lm", "-lc")
@@ -174,10 +174,10 @@ T = TypeVar("T")
 
 
 def _loaded(name: str, text: str, libraries: tuple[str, ...], use: Callable[[ctypes.CDLL], T]) -> T:
-    """Return what `use` makes of a compiled text that is loaded.
+    """Return the result of `use` for a compiled and loaded text.
 
-    A file may be complete and yet no library: the compiler was broken, or the folder has come from
-    another machine. It is removed, and made once more.
+    A file may be complete and yet not a valid library: the compiler was broken, or the folder comes
+    from another machine. It is removed, and compiled again.
     """
     for last in (False, True):
         path = _compiled(name, text, libraries)
@@ -197,7 +197,7 @@ def _compiled(name: str, text: str, libraries: tuple[str, ...]) -> pathlib.Path:
     """Return the path of a compiled text."""
     cxx = hostcc.compiler()
     flags = (*_FLAGS, *_tuned(cxx), *_LINKED)
-    # For this CPU and no other.
+    # Valid only for this CPU.
     key = "\0".join([hostcc.version(cxx), _processor(), *flags, *libraries, text]).encode()
 
     def commands(place: pathlib.Path, target: pathlib.Path) -> list[list[str]]:
@@ -225,7 +225,7 @@ def _tuned(cxx: str) -> tuple[str, ...]:
 
 
 def _gathers_fast() -> bool:
-    """Return whether such loads are fast: on Intel's CPUs that need no protection of them."""
+    """Return whether gathers are fast: on Intel's CPUs that need no mitigation for them."""
     threat = pathlib.Path("/sys/devices/system/cpu/vulnerabilities/gather_data_sampling")
     try:
         safe = threat.read_text().strip() == "Not affected"
@@ -236,7 +236,7 @@ def _gathers_fast() -> bool:
 
 @functools.cache
 def _processor() -> str:
-    """Return the CPU's name and what it can do."""
+    """Return the CPU's name and features."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -261,7 +261,7 @@ def _started(pool: ctypes.CDLL) -> ctypes.CDLL:
 
 
 def with_stack(call: Callable[[], int]) -> int:
-    """Return what a call returns in a thread that has as much stack as a main thread."""
+    """Return the result of a call in a thread that has as much stack as a main thread."""
     with ThreadPoolExecutor(1) as thread:
         with _lock:
             before = threading.stack_size(_STACK)
@@ -275,8 +275,9 @@ def with_stack(call: Callable[[], int]) -> int:
 # ---- BLAS and LAPACK ----
 @functools.cache
 def _functions(module: Any, names: tuple[str, ...]) -> list[int]:
-    """Return the addresses of functions that SciPy hands to compiled code."""
-    # Functions of our own: the types of those of ctypes.pythonapi are everybody's.
+    """Return the addresses of functions that SciPy exports for compiled code."""
+    # Private function objects: setting the types of those of ctypes.pythonapi would affect
+    # everybody.
     of_object, of_name = ctypes.py_object, ctypes.c_char_p
     name_of = ctypes.PYFUNCTYPE(of_name, of_object)(("PyCapsule_GetName", ctypes.pythonapi))
     pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, of_object, of_name)(
@@ -288,9 +289,9 @@ def _functions(module: Any, names: tuple[str, ...]) -> list[int]:
 
 @functools.cache
 def _pool_with_blas() -> ctypes.CDLL:
-    """Return the pool, told how to give SciPy's BLAS one thread, if that is known."""
+    """Return the pool, with the function that limits SciPy's BLAS to one thread, if known."""
     pool = _pool()
-    # The library that SciPy stands on is found by the names that this one needs.
+    # The library that SciPy uses is found through the names that this one needs.
     library = ctypes.CDLL(_linalg.cython_blas.__file__)
     for prefix in ("scipy_openblas", "openblas"):
         names = [f"{prefix}_get_num_threads", f"{prefix}_set_num_threads"]
@@ -303,6 +304,6 @@ def _pool_with_blas() -> ctypes.CDLL:
 
 
 def blas_threads_of(pool: ctypes.CDLL) -> int | None:
-    """Return how many threads SciPy's BLAS has; None where it does not say."""
+    """Return how many threads SciPy's BLAS uses; None if it does not report it."""
     address = ctypes.c_void_p.in_dll(pool, "ga_blas_threads").value
     return None if address is None else ctypes.CFUNCTYPE(ctypes.c_int)(address)()

@@ -1,9 +1,9 @@
 """Programs over several devices that NumPy runs until they are compiled behind it.
 
 Floor 4. In: a Plan, NumPy's function of it, and how long its calls take. Out: a compiled function,
-and whether it computes what NumPy does: as in `later`, but all devices of a call run the same code,
-or their last digits would differ where they have to branch alike. What exchanges values is tried
-without another exchange: each device is told what it was told when NumPy ran.
+and whether it agrees with NumPy: as in `later`, but all devices of a call run the same code, since
+their last digits would otherwise differ where they have to branch alike. A program with exchanges
+is tried without repeating them: each device receives the values that it received when NumPy ran.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpuarray.core.target import PROCESSOR
 
 _log = logging.getLogger("gpuarray")
 
-#: What a device was answered at its exchanges, in their order.
+#: The values a device received at its exchanges, in order.
 Heard = list[Any]
 
 
@@ -35,24 +35,24 @@ class CompiledLater:
         self.plan, self.consts, self.donated, self.plain = plan, consts, donated, plain
         self.new: Any = None
         self.calls, self.seconds = 0, 0.0
-        self.waits = True  # until it is asked for, or not worth it
+        self.waits = True  # until it is requested, or not worthwhile
 
     def count(self, seconds: float, devices: int) -> None:
-        """Count a call; ask for compiled code when calls have taken as long as a compiler would."""
+        """Count a call; request compiled code when calls have taken as long as a compiler would."""
         # Threads may lose each other's counts.
         self.calls, self.seconds = self.calls + 1, self.seconds + seconds
         if self.calls > 1 and self.seconds * 1000 >= config.values["native_after"]:
             self.waits = False
-            # Weakly: a program that nobody holds any more is not worth compiling.
+            # Weakly: a program that is no longer referenced is not worth compiling.
             this: weakref.ref[CompiledLater] = weakref.ref(self)
             background.submit(lambda: _compile(this))
         elif self.calls == PROCESSOR.trial_calls:
-            # What native code could save is less than the rest of such a call takes.
+            # Native code could save less than the rest of such a call takes.
             self.waits = self.seconds >= self.calls * devices * PROCESSOR.trial_seconds
 
     def agrees(self, new: Any, rows: list[tuple], wanted: list[list], heard: list[Heard]) -> bool:
-        """Whether a compiled function makes, of the operands of each device and of what it hears,
-        the results that NumPy made of them.
+        """Whether a compiled function gives NumPy's results for the operands of each device and the
+        values that it received.
         """
         name, why = self.plan.graph.debug_name, "computes something else than NumPy"
         try:
@@ -87,7 +87,7 @@ def _compile(this: weakref.ref[CompiledLater]) -> None:
 
 
 def noted(program: Iterator[Any], heard: Heard) -> Iterator[Any]:
-    """Return a device's program that notes what it is answered at its exchanges."""
+    """Return a device's program that records the values received at its exchanges."""
     answer: Any = None
     try:
         while True:
@@ -101,12 +101,12 @@ def noted(program: Iterator[Any], heard: Heard) -> Iterator[Any]:
 
 
 def _again(run: Callable[..., Any], rest: Sequence, heard: Heard, given: list) -> list:
-    """Return what a device's function makes of other operands."""
+    """Return the results of a device's function for other operands."""
     return _told(run, (*given, *rest), heard)
 
 
 def _told(run: Callable[..., Any], row: Sequence, heard: Heard) -> list:
-    """Return what a device's function makes of its operands and of answers that it is given."""
+    """Return the results of a device's function for its operands and given received values."""
     program = run(*row)
     if not run.talks:  # pyright: ignore[reportFunctionMemberAccess]
         return program

@@ -1,9 +1,9 @@
 """The native backend: Plans as Python that calls compiled kernels, and NumPy for the rest.
 
 Floor 4. In: a Plan. Out: a function on NumPy buffers, as in the NumPy backend. A kernel is one call
-of a compiled function on its arrays; its results are allocated before, from the pool that NumPy's
-results come from. Steps without a native kernel follow the NumPy rules, within the same function.
-Where nothing can be compiled, the function is that of the NumPy backend.
+of a compiled function on its arrays; its results are allocated before, from the pool of NumPy's
+results. Steps without a native kernel follow the NumPy rules, within the same function. If nothing
+can be compiled, the function is that of the NumPy backend.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype, stored_constants
 from gpuarray.core.target import PROCESSOR
 from gpuarray.errors import CompileError, DeviceError
 
-#: What is compiled.
+#: Units of compilation.
 Source = NativeSource | Routine
 
 
@@ -97,8 +97,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
                 self.over |= updates - {first}
 
     def _overwrites(self) -> dict[int, int]:
-        """As the base class says, and of kernels that only write a few elements into a donated
-        input, one after another: as a kernel they would move all of it.
+        """As in the base class, plus kernels that only write a few elements into a donated input,
+        one after another: as a kernel they would copy all of it.
         """
         found = super()._overwrites()
         number = {v: i for i, v in enumerate(self.graph.invars) if i in self.donated}
@@ -112,8 +112,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
                 continue
             first = chain[0].invars[0]
             read = [a for e in chain for a in e.invars]
-            # Each update is of the result before it, and nothing reads the input but the first of
-            # them: then its memory is written over, element by element.
+            # Each update applies to the previous result, and only the first one reads the input:
+            # then its memory is overwritten, element by element.
             linked = all(b.invars[0] is a.outvars[0] for a, b in itertools.pairwise(chain))
             last = isinstance(first, Var) and self.lifetimes.last.get(first) == i
             if first in number and linked and last and read.count(first) == 1:
@@ -127,7 +127,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         """Write the steps; consecutive ones that native code can run are one call."""
         number, count = 0, len(self.steps)
         while number < count:
-            # As far as native code goes; if the whole is not worth a routine, its steps one by one.
+            # The longest native stretch; if the whole is not worth a routine, its steps one by one.
             end = self.stretch(number)
             routine = self.routine_of(number, end)
             if routine is None:
@@ -142,8 +142,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
     def stretch(self, number: int) -> int:
         """The end of the steps from this one on that can be one routine."""
         first, kernels = number, 0
-        # Results that are read decide what a step has to compute, and so whether there is text
-        # for it.
+        # The results that are read determine what a step has to compute, and so whether there is
+        # text for it.
         read = {v for s in self.steps[number:] for v in step_inputs(s)} | set(self.graph.outvars)
         if self.plan.halves:  # exchanges in progress have their own order
             return number
@@ -172,16 +172,16 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         return isinstance(step, Eqn) and self.is_view(step)
 
     def routine_of(self, number: int, end: int) -> Routine | None:
-        """The routine of a stretch; None where it would save nothing."""
+        """The routine of a stretch; None if it would save nothing."""
         steps = self.steps[number:end]
         work = [s for s in steps if not self.is_alias(s)]
         held = any(isinstance(s, Eqn) and _replaces_calls(s) for s in work)
-        # A product that is a program by itself is for the threads of BLAS; several share ours.
+        # A product that is a whole program is left to the threads of BLAS; several share ours.
         whole = sum(not self.is_alias(s) for s in self.steps)
         held = held or any((_is_product(s) if whole > 1 else _is_batch(s)) for s in work)
         if not held and sum(isinstance(s, Kernel) for s in work) < 2:
             return None
-        # What later steps or the caller read, and what the views of it look at.
+        # Values that later steps or the caller read, directly or through views.
         later = {v for s in self.steps[end:] for v in step_inputs(s)}
         later |= {a for a in self.graph.outvars if isinstance(a, Var)}
         made: list[Var] = []
@@ -199,7 +199,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
             return None
 
     def call_routine(self, routine: Routine, number: int, end: int) -> None:
-        """Write the call of a routine, and the views of what it makes."""
+        """Write the call of a routine, and the views of its results."""
         self.allocate(routine.outputs)
         given = [self.array(v) for v in routine.inputs]
         given += [
@@ -243,7 +243,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         self.compiled(source, step)
 
     def by_numpy(self, number: int, group: FusedGroup) -> None:
-        """Write a group for NumPy; what was inlined in it becomes steps again, each once."""
+        """Write a group for NumPy; inlined equations become steps again, each once."""
         for eqn in inlined_eqns(group):
             if not all(v in self.names for v in eqn.outvars):
                 self.call(eqn)
@@ -267,8 +267,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         step = steps[0]
         eqn = step if isinstance(step, Eqn) else group_in(step).members[0].eqn
         shown = step if len(steps) == 1 else Together(source.name, tuple(steps))
-        # A kernel returns 0 when all is well. Anything else calls it again with plain copies of
-        # what it was given.
+        # A kernel returns 0 on success. Otherwise it is called again with plain copies of its
+        # arguments.
         self.line(f"{called}({given}) and {again}({given})", eqn, shown)
 
     def allocate(self, results: Iterable[Var]) -> None:
@@ -276,8 +276,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         for v in results:
             made, number = self.empty(v), self.into.get(v)
             if number is not None and v.aval.ndim:
-                # Only known when it is called: whether this input was given away, and lies as a
-                # kernel takes it.
+                # Known only at the call: whether this input was donated, and has the layout that a
+                # kernel needs.
                 given = f"{number} in owned and {self.bind('plain', arrays.is_plain)}(a{number})"
                 made = f"a{number} if {given} else {made}"
             self.line(f"{self.name(v)} = {made}")
@@ -316,8 +316,8 @@ def _is_product(step: DeviceStep) -> bool:
 
 
 def _is_batch(step: DeviceStep) -> bool:
-    """Whether a step is several products, of which NumPy would have the library compute each on all
-    threads.
+    """Whether a step is several products, each of which NumPy would compute on all threads of the
+    library.
     """
     rules = step.primitive.rewrite.product if isinstance(step, Eqn) else None
     return rules is not None and math.prod(rules.extents(step).batch) > 1
@@ -373,7 +373,7 @@ def build(
 
 
 def build_now(plan: Plan) -> Callable[..., list]:
-    """Return the function, compiled; raise what went wrong on the way (`library.FAULTS`)."""
+    """Return the function, compiled; raise any error on the way (`library.FAULTS`)."""
     function = _built(plan, stored_constants(plan.graph), frozenset())
     if function is None:
         raise DeviceError("native code has no part of this program")
@@ -381,8 +381,8 @@ def build_now(plan: Plan) -> Callable[..., list]:
 
 
 def _built(plan: Plan, consts: Sequence, donated: frozenset[int], space: dict | None = None) -> Any:
-    """Return the function with its kernels, in the space of another one if it is given; None if
-    there would be no kernel in it.
+    """Return the function with its kernels, in the given space of another one; None if it would
+    have no kernel.
     """
     lowered = plan.on_native.overlapped if plan.overlaps else plan.on_native
     writer = NativeProgramWriter(lowered, consts, donated, {} if space is None else space)
@@ -399,7 +399,7 @@ def compile_behind(
     plan: Plan, consts: Sequence, donated: frozenset[int], space: dict
 ) -> Callable[..., list] | None:
     """Return the compiled function of a program that NumPy runs meanwhile, in the same space; None
-    where NumPy is to go on.
+    if NumPy should continue.
     """
     if not _possible:
         return None
@@ -410,7 +410,7 @@ def compile_behind(
         return None
 
 
-#: Whether there is a compiler, and a place for what it makes, as far as is known.
+#: Whether there is a compiler, and a folder for its output, as far as known.
 _possible = True
 _told = False
 _failures = 0
@@ -422,14 +422,15 @@ def _succeeded() -> None:
 
 
 def _tell(error: Exception, asked: bool = True) -> None:
-    """Warn, once in a process, that NumPy runs what could have been compiled.
+    """Warn, once in a process, that NumPy runs programs that could have been compiled.
 
-    Where nobody asked for it, no word is said of a compiler that is not there: `doctor` does.
+    If native code was not explicitly requested, a missing compiler is not reported: `doctor` does
+    that.
     """
     global _possible, _told, _failures
-    if isinstance(error, library.TooManyError | hostcc.EndedError):  # until some are gone
+    if isinstance(error, library.TooManyError | hostcc.EndedError):  # until some are unloaded
         return
-    # A refused text, or a compiler that takes too long, says nothing of the next program; several
+    # A refused text, or a compiler that takes too long, need not affect the next program; several
     # do.
     _failures += 1
     for_good = isinstance(error, OSError | DeviceError) and not isinstance(error, CompileError)

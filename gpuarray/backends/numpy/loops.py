@@ -1,4 +1,4 @@
-"""Loops of short turns: which are written out, and what of their turns is done before them.
+"""Loops of short iterations: which are unrolled, and which equations are hoisted.
 
 Floor 4. In: a `Loop`. Out: whether its turns are so short that calling a function for each costs as
 much as its arithmetic; its body in two Graphs, one to run once and one for each turn.
@@ -13,7 +13,7 @@ from gpuarray.core.graph import Graph, Var, has_effect, talks
 SHORT = 1 << 16
 #: Loops in loops that are written out: Python allows 20 blocks in each other.
 DEEPEST = 8
-#: An array of so many bytes is better written in place than copied.
+#: From this size on an array is better written in place than copied.
 COPIED = 1 << 12
 
 
@@ -35,7 +35,7 @@ def without_invariants(graph: Graph, consts: int) -> tuple[Graph, Graph]:
     Returns
     -------
     before : Graph
-        What depends on these inputs alone: to run once.
+        The equations that depend only on these inputs: to run once.
     turn : Graph
         The rest; its first inputs are the results of `before`.
     """

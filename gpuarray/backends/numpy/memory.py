@@ -45,7 +45,7 @@ def check(size: int) -> None:
 
 
 def refusal(size: int) -> Callable[..., Any]:
-    """Return what runs in place of a step whose results no memory holds."""
+    """Return the function that replaces a step whose results do not fit in memory."""
     return lambda *_: check(size)
 
 
@@ -56,7 +56,7 @@ class _Block:
 
     def __init__(self, memory: np.ndarray, shape: tuple[int, ...]):
         self.memory = memory
-        # From the beginning of a line of the cache on, so that no vector lies in two of them.
+        # Aligned to a cache line, so that no vector crosses two of them.
         place = -(-memory.ctypes.data // LINE) * LINE
         # NumPy's array interface: an array made from it keeps this object alive as its base.
         self.__array_interface__ = {
@@ -104,8 +104,8 @@ def empty(shape: tuple[int, ...], dtype) -> np.ndarray:
 
 
 def is_exclusive(buffer, holders: int) -> bool:
-    """Whether no references but `holders` known ones lead to this memory, which may be reused."""
-    # A subclass, a scalar or memory that is read-only belongs to somebody else.
+    """Whether only `holders` known references lead to this memory, so that it may be reused."""
+    # A subclass, a scalar or read-only memory belongs to others.
     if type(buffer) is not np.ndarray or not buffer.flags.writeable:
         return False
     # Counted besides the holders: this function's argument and that of getrefcount.

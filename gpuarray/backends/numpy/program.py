@@ -59,7 +59,7 @@ local = _Local()
 
 
 def renewed(error: Exception) -> bool:
-    """Whether `error` says that this thread's context is in use; it is then replaced by a new one.
+    """Whether `error` means that this thread's context is in use; it is then replaced by a new one.
 
     It is in use where one computation runs inside another: in a callback, in the implementation of
     a primitive, or in a signal handler.
@@ -80,7 +80,7 @@ def function_of(prim, avals, params, compile: Callable | None = None) -> Callabl
     return prim.numpy_function(avals, params)
 
 
-#: What Python does to NumPy's scalars: the same as the ufuncs, in a tenth of the time.
+#: Python's operators on NumPy's scalars: the same as the ufuncs, in a tenth of the time.
 _OPERATORS = {np.add: "+", np.subtract: "-", np.multiply: "*", np.true_divide: "/"}
 _OPERATORS |= {np.less: "<", np.less_equal: "<=", np.equal: "==", np.not_equal: "!="}
 _OPERATORS |= {np.greater: ">", np.greater_equal: ">="}
@@ -109,7 +109,7 @@ def build(
     return NumpyProgramWriter(plan, consts, donated, inside).function()
 
 
-#: Kinds whose results are in memory of their own. Others may pass operands on.
+#: Kinds whose results have separate memory. Others may return operands.
 _MAKES = (Kind.LIBRARY, Kind.SCAN, Kind.SORT, Kind.INDEXING, Kind.MOVEMENT)
 
 
@@ -200,26 +200,25 @@ class NumpyProgramWriter(ProgramWriter):
         """Write a loop whose turns are so short that calling a function for each costs as much."""
         operands = [self.operand(a) for a in eqn.invars]
         consts = [operands[i] for i in loop.consts]
-        # What no turn changes is computed in front of the loop.
+        # Loop invariants are computed before the loop.
         before, turn = loops.without_invariants(loop.body, len(consts))
         given = [*self.written(before, consts), *consts]
         carry = [self.bind("carry", None) for _ in loop.carry]
         for name, i in zip(carry, loop.carry, strict=True):
             self.line(f"{name} = {operands[i]}")
-        # What is stacked, and where a row of it goes.
+        # The stacked results, and the place of each row.
         out = loop.body.out_avals[len(carry) :]
         length, back = loop.length or 0, loop.reverse
         ys = [self.bind("ys", None) for _ in out]
         for y, aval in zip(ys, out, strict=True):
             dtype = self.bind("dtype", storage_dtype(aval))
             self.line(f"{y} = {self.bind('empty', memory.empty)}({(length, *aval.shape)}, {dtype})")
-        # A counted loop goes over its rows by Python's own iteration, which is faster than an
-        # index.
+        # A counted loop uses Python's own iteration over rows, which is faster than an index.
         if loop.condition is None:
             rows = [self.bind("row", None) for _ in loop.xs]
             through = [f"{operands[i]}{'[::-1]' * back}" for i in loop.xs]
             if ys or not rows:
-                # The number of the turn goes along where something needs it.
+                # Count iterations only if the number is used.
                 number = [self.bind("i", None)] if ys else ["_"]
                 order = f"range({length - 1}, -1, -1)" if back and ys else f"range({length})"
             else:
@@ -238,7 +237,7 @@ class NumpyProgramWriter(ProgramWriter):
         for y, row in zip(ys, results[len(carry) :], strict=True):
             self.line(f"{y}[{each[0]}] = {row}")
         if carry:
-            # In one assignment: a new carry may be made of several old ones.
+            # In one assignment: a new carry may depend on several old ones.
             self.line(f"{', '.join(carry)}, = {', '.join(results[: len(carry)])},")
         elif not results:
             self.line("pass")
@@ -272,7 +271,7 @@ class NumpyProgramWriter(ProgramWriter):
         return function_of(eqn.primitive, [a.aval for a in eqn.invars], eqn.params, self.inside)
 
     def called(self, eqn: Eqn, run: Callable[..., Any]) -> str:
-        # More than the machine has is refused when it is asked for, instead of being killed later.
+        # Refuse an allocation larger than the machine's memory, instead of being killed later.
         made = 0 if self.is_view(eqn) else sum(v.aval.nbytes for v in eqn.outvars)
         if made > memory.machine_bytes():
             run = memory.refusal(made)
@@ -299,10 +298,10 @@ class NumpyProgramWriter(ProgramWriter):
             if not isinstance(step, Eqn) or step.primitive.inplace is None:
                 continue
             first, lives = step.invars[0], self.lifetimes
-            # It must be all of its memory, which nothing reads later.
+            # It must be all of its memory, which is not read later.
             if not isinstance(first, Var) or lives.root(first) is not first:
                 continue
-            # Nor does another operand.
+            # No other operand may use the memory either.
             others = (a for a in step.invars[1:] if isinstance(a, Var))
             if lives.last.get(first) != i or any(lives.root(a) is first for a in others):
                 continue

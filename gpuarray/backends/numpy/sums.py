@@ -34,8 +34,8 @@ def summed_products(
 ) -> tuple[list[Member], dict[Member, Function]]:
     """Return the members without products that only a sum reads, and functions for those sums."""
     members = list(members)
-    # Which member makes each value, and how often it is read.
-    # Only members with one result are products.
+    # The member that makes each value, and how many times it is read. Only members with one result
+    # are products.
     makers = {m.eqn.outvars[0]: m for m in members if len(m.eqn.outvars) == 1}
     reads = collections.Counter(inner_operands(members))
     left: list[Member] = []
@@ -56,7 +56,7 @@ def summed_products(
 
 
 def _product(member: Member, makers: dict[Var, Member]) -> Member | None:
-    """Return the member whose result is summed here as it stands, or None."""
+    """Return the member whose result is summed here unchanged, or None."""
     eqn = member.eqn
     # A sum in another dtype than its operand's would convert each product first.
     same = eqn.invars[0].aval.dtype == eqn.outvars[0].aval.dtype
@@ -68,7 +68,7 @@ def _product(member: Member, makers: dict[Var, Member]) -> Member | None:
 
 
 def _factors(product: Member) -> list[Operand] | None:
-    """Return the two factors of a product of floats, or None if it is something else.
+    """Return the two factors of a product of floats, or None for anything else.
 
     Half precision is excluded: its products are rounded before they are summed.
     """

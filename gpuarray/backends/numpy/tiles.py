@@ -32,12 +32,13 @@ from gpuarray.util import cached_property
 #: Elements in a tile: few enough to stay in cache, many enough that threads rarely contend for
 #: Python's lock.
 TILE = 1 << 18
-#: Where one thread runs a group, so much smaller tiles: results and operands of several operations
-#: share its core's second cache (sums of 8 arrays of 1 MiB: 687 us with 1, 582 with 4).
+#: If one thread runs a group, tiles are this many times smaller: results and operands of several
+#: operations share its core's L2 (sums of 8 arrays of 1 MiB: 687 us with 1, 582 with 4).
 ALONE = 4
 #: Smaller groups run without tiles: fewer, larger NumPy calls.
 TILED_FROM = 1 << 17
-#: Operations of this weight take longer than their memory; tiles of them are so much smaller.
+#: Operations of this weight take longer than their memory traffic; their tiles are this many times
+#: smaller.
 SLOW, FINER = 32, 16
 #: Multiply-adds that justify another thread, which may find its core busy: threads of BLAS spin
 #: there after a matrix product, waiting for the next one.
@@ -51,7 +52,7 @@ def reorder(order: tuple[int | None, ...], ndim: int) -> str:
     if order == tuple(range(ndim)):
         return ""
     text = ""
-    # Drop axes that are not wanted, permute, then insert new ones.
+    # Drop unwanted axes, permute, then insert new ones.
     kept = [i for i in range(ndim) if i in order]
     if len(kept) < ndim:
         text += "[" + ", ".join(":" if i in kept else "0" for i in range(ndim)) + "]"
@@ -114,8 +115,8 @@ class _TiledPass:
         owner, pass_ = self.owner, self.pass_
         body: list[str] = []
         names: dict[Any, str] = {}
-        # Products whose sums read them alone are not computed; results and what later members read
-        # stay.
+        # Products read only by their sums are not computed; results and values read by later
+        # members stay.
         kept = [*pass_.stored, *pass_.carried, *inner_operands(pass_.after)]
         members, products = summed_products(pass_.members, kept)
         # Which member reads each value last: its scratch memory is free from there on.
@@ -162,7 +163,7 @@ class _TiledPass:
                 function, ins = np.multiply, ins * 2
             call = f"{self._bind(eqn.primitive.name.replace('-', '_'), function)}({', '.join(ins)}"
             outs = eqn.outvars
-            # One result that a ufunc may write where it is told to.
+            # One result that a ufunc can write in place.
             direct = len(outs) == 1 and not eqn.primitive.multiple_results
             freed = [
                 o.var for o in member.operands if isinstance(o, Inner) and last.get(o.var) == k
@@ -270,7 +271,7 @@ class _TiledPass:
             *partial,
             *(values[v] for v in self.known),
         ]
-        # A pass may have nothing to do per tile: all its members come after.
+        # A pass may have nothing to do for each tile: all its members come after.
         if pass_.members:
 
             def work(some: Iterable[tuple]) -> None:
@@ -295,7 +296,7 @@ class _Slots:
         self.idle: list[int] = []
         self.owner_of: dict[Var, int] = {}
 
-    # A slot for a result: that of a dying operand, an idle one, or a new one.
+    # A slot for a result: that of a dying operand, a free one, or a new one.
     def take(self, member: Member, owner: TiledGroup, freed: list[Var], in_pass: set[Var]) -> int:
         kind = (member.dims, storage_dtype(member.eqn.outvars[0].aval))
         # An operand that dies here may be overwritten if its elements are in the same order.
@@ -331,7 +332,7 @@ class _Slots:
             np.empty(math.prod(full[d] if d is not None else 1 for d in dims), dtype)
             for dims, dtype in self.kinds
         ]
-        # Tiles have few different lengths: whole ones, and those at the ends of axes.
+        # Tiles have few different lengths: full ones, and those at the ends of axes.
         made: dict[tuple[int, ...], list] = {}
 
         def slots(lengths: tuple[int, ...]) -> list:
@@ -353,7 +354,7 @@ class _Slots:
 def _writes_out(function, eqn) -> bool:
     """Whether a function is a ufunc with exactly the result dtype, so that `out=` is safe.
 
-    Other functions that write where they are told to, even over an operand, say `writes_out`.
+    Other functions that can write to `out`, even over an operand, declare `writes_out`.
     """
     if getattr(function, "writes_out", False):
         return True
@@ -396,10 +397,10 @@ def _tiles(axes: Sequence[int], chunks: list[int]) -> list[tuple]:
 
 
 def tiled(group: FusedGroup) -> TiledGroup | None:
-    """Return the group in tiles, or None if it runs as well without."""
+    """Return the group in tiles, or None if tiling does not help."""
     total = math.prod(group.axes)
-    # Small groups: the cost of tiles exceeds what the cache saves. Where an element takes long,
-    # smaller tiles give all threads something to do.
+    # Small groups: the cost of tiles exceeds the savings of the cache. If an element takes long,
+    # smaller tiles keep all threads busy.
     slow = any(m.eqn.primitive.weight >= SLOW for m in group.members)
     several = len(group.members) > 1 and not group.reduced
     alone = several and step_work(group) < 2 * WORTH_A_THREAD
@@ -410,7 +411,7 @@ def tiled(group: FusedGroup) -> TiledGroup | None:
     chunks = list(group.axes)
     inner = total
     whole = _row_is_kept(group)
-    # Cut the slowest axes first, until what is left fits a tile.
+    # Cut the slowest axes first, until the rest fits a tile.
     for axis in order:
         if whole and axis in group.reduced:
             continue
@@ -445,7 +446,7 @@ def _numbered(tiles: list[tuple], cut: list[int]) -> list[tuple]:
 def _axis_order(group: FusedGroup) -> list[int]:
     """Return axes from the slowest to the fastest in memory.
 
-    The order is that of the widest value which the group reads or writes.
+    The order is that of the widest value that the group reads or writes.
     """
     made = group.made
     candidates = [load.dims for load in group.loads()] + [made[v].dims for v in group.outputs]

@@ -1,4 +1,4 @@
-"""Many maps or reductions of whole arrays in one launch: each block has a tile of one of them.
+"""Many maps or reductions of whole arrays in one launch: each block handles a tile of one of them.
 
 Floor 3. In: a Batch kernel. Out: its KernelSource. The kernel reads the addresses of its arrays
 from a table, so its text does not depend on their number and sizes, and one compile serves all.
@@ -40,8 +40,8 @@ class BatchTemplate(Template):
         parts, one, threads = self.batch.parts, self.batch.pass_, TARGET.block_threads
         sizes = [math.prod(p.axes) for p in parts]
         width = self.width()
-        # Reductions have as many blocks as there is room for at a time, each of which leaves a
-        # result; others more, so that few wait for the last ones.
+        # A reduction has as many blocks as fit at a time, each of which leaves a result; maps have
+        # more, so that the last ones keep few waiting.
         turn = threads * width
         folds = bool(one.partial)
         least, most = (4 * turn, 2 * TARGET.full_grid) if folds else (turn, TARGET.batch_grid)
@@ -61,7 +61,7 @@ class BatchTemplate(Template):
         self.line(1, f"for (unsigned i = threadIdx.x{scale}; i < tile[2]; i += {turn}u) {{")
         if width > 1:
             self.line(2, "const unsigned left = tile[2] - i;")
-        # All arrays lie alike, so `i` is the position in each of them.
+        # All arrays have the same layout, so `i` is the position in each of them.
         self.position = "i"
         self.elements(2, one.members, one.stored, states, width)
         self.position = ""
@@ -73,7 +73,9 @@ class BatchTemplate(Template):
         return self.whole_source(s, tiles, width, ahead, work)
 
     def begin(self, numbers: int) -> None:
-        """Which tile a block has, where its arrays are, and what all their elements share."""
+        """The tile of a block, the addresses of its arrays, and values common to all its
+        elements.
+        """
         one, arrays = self.batch.pass_, arrays_of(self.group)
         what = "array, first, length" + (", tiles before it, its tiles" * (numbers > 3))
         self.line(1, f"const unsigned* tile = tiles + blockIdx.x * {numbers}u;", what)
@@ -100,7 +102,7 @@ class BatchTemplate(Template):
         return TARGET.vector_bytes // max(storage_dtype(v.aval).itemsize for v in wide)
 
     def wide_arrays(self) -> list[Var]:
-        """The arrays of the first group of which each element is read or written."""
+        """The arrays of the first group whose every element is read or written."""
         read = {x.source for x in self.group.loads() if not is_one(x)}
         return [v for v in arrays_of(self.group) if v in read or v in self.batch.pass_.stored]
 
@@ -116,7 +118,7 @@ class BatchTemplate(Template):
         return f"ga_store_part({place}, {vector}, left);"
 
     def vector_end(self, states: dict[Var, str]) -> str:
-        # What lies beyond the end is computed too, but not folded.
+        # Elements beyond the end are computed too, but not folded.
         return "e < left" if states else ""
 
     # ---- partial results ----
@@ -124,7 +126,7 @@ class BatchTemplate(Template):
         return f"tile[1] + {super().place_in_row(m)}"
 
     def merge_tiles(self, states: dict[Var, str], s: Schedule) -> int:
-        """Merge what the tiles of each array have found; returns the bytes of the workspace."""
+        """Merge the results of the tiles of each array; return the bytes of the workspace."""
         for v, name in states.items():
             self.reduce_over_block(v, name, s)
         slots, steps = ("threadIdx.x == 0", "blockIdx.x", "tile[3] + b"), ("threadIdx.x", s.threads)
@@ -170,7 +172,9 @@ class BatchTemplate(Template):
         )
 
     def text(self, s: Schedule, work: int) -> str:
-        """The lines so far as a kernel. Neither names nor numbers of parts are in what compiles."""
+        """Return the lines so far as a kernel. The compiled text contains neither the names nor the
+        number of parts.
+        """
         self.tidy()
         formulas = ", ".join(m.eqn.primitive.name for m in members_in_order(self.group))
         ins = ", ".join(v.aval.dtype.name for v in arrays_of(self.group))

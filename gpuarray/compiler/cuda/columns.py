@@ -25,25 +25,25 @@ class ColumnsTemplate(OnlineTemplate):
 
     def source(self) -> KernelSource:
         """One loop down the columns for each pass, with its reductions merged in between."""
-        # Launch numbers. Several blocks a column need a single pass that stores nothing: only the
-        # last block knows the result.
+        # Launch parameters. Several blocks for each column require a single pass that stores
+        # nothing: only the last block knows the result.
         rows, length = self.columns, self.length
         passes = join_passes(self.group, self.passes)
         single = len(passes) == 1 and not passes[0].stored
         s = schedule_columns(
             rows, length, single, len(self.group.members), self.state_bytes(passes)
         )
-        # Columns of a block, which lie side by side.
+        # Adjacent columns of a block.
         wide = s.rows_a_block
         guarded = rows % wide != 0  # a thread without a column leaves before it stores
         if not any(one.halves for one in passes):
             passes = once_each(self.group, passes, lambda _: False, early=not guarded)
         parallel, reduced = self.spaces()
-        # Blocks that lie side by side; `splits` of them share each column.
+        # Adjacent blocks; `splits` of them share each column.
         across = s.grid // s.splits
         n, t = self.number, self.index_type
-        # Which column: `lane` across, `deep` down. A thread beyond the last column works on column
-        # 0, since barriers need all threads, and stores nothing.
+        # The column: `lane` across, `deep` down. A thread beyond the last column works on column 0,
+        # since barriers need all threads, and stores nothing.
         lanes = f"lane = threadIdx.x % {wide}u, deep = threadIdx.x / {wide}u"
         self.line(1, f"const unsigned {lanes};")
         # A block has columns, and where there are few of them only a cut of their length.
@@ -68,7 +68,7 @@ class ColumnsTemplate(OnlineTemplate):
                 first, step = "deep", s.lanes
                 if s.splits > 1:
                     first, step = f"{cut} * {n(s.lanes)} + deep", s.lanes * s.splits
-                # The first thread of each column writes; slots of one block lie side by side.
+                # The first thread of each column writes; slots of one block are adjacent.
                 slots = (
                     "deep == 0",
                     f"{cut} * {n(across * wide)} + {place}",
@@ -76,8 +76,8 @@ class ColumnsTemplate(OnlineTemplate):
                 )
                 which = f" + {block}" if across > 1 else ""
                 between = slots, across, 32, which, ("deep", s.lanes)
-                # A joined pass (softmax, variance): each turn reads some elements once, folds them,
-                # and then adds what refers to the folds so far.
+                # A joined pass (softmax, variance): each iteration reads some elements once, folds
+                # them, and then adds the terms that depend on the folds so far.
                 if one.halves:
                     ahead = self.turns_at_most(one, 1, ahead)
                     head = f"for ({t} k = {first}; k < {n(length)}; k += {n(step * ahead)}) {{"
@@ -104,10 +104,10 @@ class ColumnsTemplate(OnlineTemplate):
                     self.reduce_over_columns(states, s)
                 for v, name in states.items():
                     self.finish_reduction(v, name)
-            # What follows from finished reductions, computed by every thread for itself.
+            # Members that depend only on finished reductions, computed by every thread.
             for m in one.after:
                 self.member(m, 1, self.read_outside)
-        # Outputs of one element a column: the first thread of each writes them.
+        # Outputs of one element for each column: the first thread of each writes them.
         self.write_reduced(passes, "deep == 0 && inside")
         cuts = f", {s.splits} blocks a column" if s.splits > 1 else ""
         note = f"{rows} columns of {length}, {s.lanes} threads a column{cuts}"

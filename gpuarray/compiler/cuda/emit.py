@@ -1,9 +1,8 @@
 """Kernels as CUDA C++ text, meant to be read.
 
-Floor 3. In: a Kernel. Out: a KernelSource: the text of one `extern "C"` kernel, its launch numbers
-and its arguments. Text depends on the graph alone: no names of the user's, no ids, no order of
-building. What every kernel may call (`ga_*`) is in kernels/; each form has a module beside this
-one.
+Floor 3. In: a Kernel. Out: a KernelSource: the text of one `extern "C"` kernel, its launch
+parameters and its arguments. Text depends only on the graph: no user names, no ids, no build order.
+The helpers of all kernels (`ga_*`) are in kernels/; each form has a module in this folder.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from gpuarray.compiler.lower.kernel import (
 
 
 def emit(kernel: Kernel | FusedGroup, options: Options = PLAIN) -> KernelSource:
-    """The text of a kernel. For a group that has none, NoKernel says why."""
+    """The text of a kernel. For a group without one, NoKernel gives the reason."""
     # A group that has no form yet, as in tests: choose one.
     if isinstance(kernel, FusedGroup):
         kernel = kernel_of(kernel)

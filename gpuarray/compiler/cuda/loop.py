@@ -88,7 +88,7 @@ class LoopTemplate(Template):
     def run(self, member: Member, flow: Flow) -> None:
         """Emit a loop or a branch; results that other members do not read are stored here."""
         self.flow, self.space = flow, member.space
-        # What an element starts from is read before the loop.
+        # Read an element's initial values before the loop.
         for register, operand in zip(flow.values.values(), member.operands, strict=True):
             self.texts[register] = self.operand(operand, self.read_outside, 1)
         results = self.statement(1, flow.statement, self.read_outside)
@@ -127,7 +127,7 @@ class LoopTemplate(Template):
         rule = rule_of(s.eqn)
         assert rule is not None
         at = self.along(self.group_axes(s.results[0].dims))
-        # The rule gives the access of one element; its places are what the text needs.
+        # The rule gives the access of one element; the text needs only its coordinates.
         access = rule.make(s.eqn, 0, at, lambda operand, _: InRegister(s.operands[operand]))
         assert isinstance(access, Applied)
         return access.places
@@ -144,7 +144,7 @@ class LoopTemplate(Template):
         for k, carry in s.carries.items():
             start = self.held(depth, carry.start, fetched)
             name_of[k] = self.texts[carry.inside] = self.variable(depth, carry.inside.aval, start)
-        # What is read inside a step is forgotten after it: the next step reads anew.
+        # Values read inside a step are read again in the next step.
         inside = dict(fetched)
         self.head(depth, s)
         if s.going is not None:
@@ -152,7 +152,7 @@ class LoopTemplate(Template):
             going = self.held(depth + 1, s.going, inside)
             self.line(depth + 1, f"if (!{going}) break;")
         self.block(depth + 1, s.body, inside)
-        # Each step writes its element of a stacked result, if somebody reads that result.
+        # Each step writes its element of a stacked result, if that result is read.
         for k, value in s.stacked.items():
             assert s.turn is not None
             if s.eqn.outvars[k] in self.out_name:
@@ -186,7 +186,7 @@ class LoopTemplate(Template):
             self.line(depth, f"for ({kind} {t} = 0; {t} < {steps}; ++{t}) {{", name)
 
     def assign(self, depth: int, s: Repeat, name_of: dict[int, str], fetched: Fetched) -> None:
-        """Give carries their next values, all at once."""
+        """Assign the carries' next values simultaneously."""
         # All next values are computed before any carry changes.
         new: dict[int, str] = {}
         for k, carry in s.carries.items():
@@ -250,8 +250,8 @@ class LoopTemplate(Template):
         load = self.flow.memory[x.operand]
 
         def at(places: Sequence[Index], count: int) -> Access:
-            """The element at `places` of what the first `count` steps of the path give."""
-            # Views and turns only change the position: go back over them to what the kernel picked.
+            """The element at `places` after the first `count` steps of the path."""
+            # Views and loop steps only change the position: go back over them to the last lookup.
             while count and not isinstance(x.path[count - 1], Picked):
                 count -= 1
                 step = x.path[count]
@@ -260,7 +260,7 @@ class LoopTemplate(Template):
                 else:
                     assert isinstance(step, Eqn)
                     places = through(step, list(places))
-            # Nothing computed on the way: the element lies in memory, or its producer is inlined.
+            # Nothing is computed on the path: the element is in memory, or its producer is inlined.
             if not count:
                 seen = behind(load.views, list(places))
                 return inlined_element(load.source, seen, self.group.inlined)
@@ -268,7 +268,7 @@ class LoopTemplate(Template):
             assert isinstance(step, Picked)
             values = step.values
 
-            # Operand 0 is what is picked from; the others are numbers that the kernel holds.
+            # Operand 0 is the array that is indexed; the others are numbers in registers.
             def get(operand: int, places: Places) -> Access:
                 if not operand:
                     return at(places, count - 1)
@@ -311,7 +311,7 @@ class LoopTemplate(Template):
 
 
 def _schedule(total: int) -> Schedule:
-    """Launch numbers: blocks of a single warp until they fill the machine, then larger ones."""
+    """Launch parameters: blocks of a single warp until they fill the machine, then larger ones."""
     threads = 32
     while threads < TARGET.block_threads and threads * TARGET.full_grid < total:
         threads *= 2

@@ -23,7 +23,7 @@ class MapTemplate(Template):
 
     def __init__(self, kernel: Map | Tiles, options: Options):
         super().__init__(kernel, options)
-        # Vectors lie along the fastest axis, and neighbouring threads take neighbouring vectors.
+        # Vectors run along the fastest axis, and neighbouring threads take neighbouring vectors.
         self.set_order(list(kernel.order))
 
     def source(self) -> KernelSource:
@@ -47,7 +47,7 @@ class MapTemplate(Template):
             self.line(1, "}")
             self.open_vector_loop(s, total, "compute")
         else:
-            # One vector a thread: threads beyond the end have nothing to do.
+            # One vector for each thread: threads beyond the end have nothing to do.
             self.define_position(1, s, total, "return")
             if width == 1 and self.aligned:
                 self.read_neighbours(1)
@@ -60,8 +60,8 @@ class MapTemplate(Template):
 
     # ---- neighbours that one thread has: entries of a matrix, components of a vector ----
     def read_neighbours(self, depth: int) -> None:
-        """Read elements that lie side by side in one access."""
-        # Loads by array and by what their places have in common.
+        """Read adjacent elements in one access."""
+        # Loads by array and by the common part of their positions.
         found: dict[tuple, dict[int, Load]] = {}
         for load in self.accesses.loads():
             index = self.load_index(load)
@@ -84,9 +84,9 @@ class MapTemplate(Template):
                 self.neighbours = True
 
     def write_outputs(self, depth: int, stores: list[Var], vectors: dict[Var, str]) -> None:
-        """Write parts that lie side by side in one access."""
+        """Write adjacent parts in one access."""
         parts: dict[Var, dict[int, Var]] = {}
-        # Tiles go to memory by ways of their own.
+        # Tiles are written differently.
         alone = self.aligned and not vectors and isinstance(self.kernel, Map)
         for v in stores if alone else ():
             if v in self.group.joined:

@@ -1,8 +1,8 @@
-"""How the partial results of a scan are written: as one number of a Fold, or as a struct of several
-that a Graph merges. So are those of a reduction by a Graph.
+"""Representations of a scan's partial results: one number of a Fold, or a struct of several that a
+Graph merges. The same for a reduction by a Graph.
 
-Floor 3. In: the equation of a scan or a reduction. Out: a `Merging`, whose texts the template of
-scans puts together, or a `MergedReducer` for those of rows and columns.
+Floor 3. In: the equation of a scan or a reduction. Out: a `Merging`, whose texts are used by the
+template of scans, or a `MergedReducer` for those of rows and columns.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class Merging(Protocol):
 
     @property
     def struct(self) -> tuple[str, int] | None:
-        """The declaration of the type of partial results and its bytes; None if it is a number."""
+        """The declaration of the type of partial results and its bytes; None if it is a plain
+        number.
+        """
         ...
 
     @property
@@ -80,13 +82,13 @@ class Folded:
 
 class GraphMerge:
     """Partial results that a Graph merges: a number for each operand, and whether there are any,
-    as a Graph has no number that changes nothing.
+    since a Graph has no identity element.
     """
 
     def __init__(self, eqn: Eqn, state: str = "state"):
         self.text = Merger(eqn)
         self.state, self.none = state, f"{state}{{}}"
-        # Parts of one type stand together, wide types first, so that nothing is left free between
+        # Parts of one type are adjacent, wide types first, so that there is no padding between
         # them; aggregates are written in this order.
         by_type: dict[str, list[int]] = {}
         for k, kind in sorted(enumerate(self.text.types), key=lambda part: -ct.bytes_of(part[1])):
@@ -129,14 +131,14 @@ class GraphMerge:
 
 
 class MergedReducer:
-    """A reduction by a Graph, as kernels along rows and columns ask for it: like `Reducer`.
+    """A reduction by a Graph, for kernels along rows and columns, with the interface of `Reducer`.
 
     Parameters
     ----------
     state :
         The name of the type of partial results.
     named :
-        What stands for a function that merges, in the text of a kernel.
+        The placeholder of a merging function in the text of a kernel.
     """
 
     plain = True

@@ -1,10 +1,10 @@
-"""Sums that follow another fold in the same pass: the softmax's beside the largest element, the
-squares beside the mean.
+"""Sums that depend on another fold in the same pass: the softmax's with the largest element, sums
+of squares with the mean.
 
 Floor 3. In: a joined Pass (lower/online.py). Out: `OnlineTemplate`, the part of the templates of
 rows and columns that writes it. A thread takes a few elements at a time: it folds them, corrects
-its sums for the reference that this gives, and adds what these elements have. Threads and blocks
-merge the folds first, and then the sums, each corrected for the reference of all.
+its sums for the new reference value, and adds the terms of these elements. Threads and blocks merge
+the folds first, and then the sums, each corrected for the common reference.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class JoinedLoop(Struct):
     place :
         The position of vector `u` of a turn.
     guard :
-        Whether it lies beyond the end, or nothing.
+        A condition that holds beyond the end, or an empty text.
     """
 
     head: str
@@ -41,7 +41,7 @@ class JoinedLoop(Struct):
 
 
 class Reference(Struct):
-    """What the sums of a thread refer to so far, and in how many elements it has been found.
+    """The reference of a thread's sums so far, and the number of elements in it.
 
     Attributes
     ----------
@@ -77,11 +77,12 @@ class OnlineTemplate(Template):
         """Write the loop of a joined pass; returns the names of partial results and references."""
         states = self.declare_partials(one)
         references = self._references(one)
-        # The halves without repeated work: what is dear is carried from the first to the second.
+        # The halves without repeated work: expensive values are carried from the first to the
+        # second.
         first, second = once_each(self.group, list(one.halves), self.is_dear, False)
         self.line(1, turns.head, comment)
         self.touched.begin(turns.count)
-        # What both halves need of these elements stays in registers.
+        # Values of these elements that both halves need stay in registers.
         slots = {v: k for k, v in enumerate(first.carried)}
         place = "[u]"
         self.declare_carried(slots, turns.width, turns.count, place, depth=2)
@@ -104,11 +105,11 @@ class OnlineTemplate(Template):
             if r.many:
                 self.line(3, f"{r.many} = {r.many} + {turns.width};")
         self.line(2, "}")
-        # What they are compared with from now on.
+        # The reference from now on.
         fetched: Fetched = {}
         for r in references:
             self._correct_for_new(r, one, states, fetched)
-        # Add what they have.
+        # Add their terms.
         self._open_turn(turns, "add what follows")
         added = {v: states[v] for v in second.partial}
         self.elements(3, second.members, [], added, turns.width)
@@ -157,7 +158,7 @@ class OnlineTemplate(Template):
         if r.many:
             return f"{finished} / {r.many}"
         outside = dict(self.names)
-        # Computed as for a whole row, with what is folded so far in the place of the result.
+        # Computed as for a whole row, with the fold so far in place of the result.
         self.names[r.of.leader] = finished
         for m in r.of.chain:
             self.member(m, depth, fetched)
@@ -184,16 +185,16 @@ class OnlineTemplate(Template):
         if f.by is None:
             # The second formula at the head of lower/online.py.
             return f"{total} + {many} * ({was} - {now}) * ({was} - {now})"
-        # A sum of nothing is 0, whatever it refers to.
+        # An empty sum is 0, whatever its reference.
         return f"{total} == 0 ? {total} : {total} * {unrounded(f.by, [f'{was} - {now}'])}"
 
     # ---- merging ----
     def merge_online(
         self, one: Pass, states: dict[Var, str], references: list[Reference], s: Schedule
     ) -> None:
-        """Merge what the threads of a row have found, and finish all results of a joined pass."""
+        """Merge the results of the threads of a row, and finish all results of a joined pass."""
         first, second = one.halves
-        # 1. What all refer to, such as the maximum.
+        # 1. The references of all sums, such as the maximum.
         for v in first.partial:
             self.merge_fold(v, states[v], s)
             self.finish_reduction(v, states[v])
@@ -222,16 +223,16 @@ class OnlineTemplate(Template):
         which: str,
         steps: tuple[str, int],
     ) -> int:
-        """The same where several blocks share a row: they leave what they have found, each with
-        what it refers to; the last one merges all. Returns the workspace bytes.
+        """The same if several blocks share a row: they leave their results, each with its
+        reference; the last one merges all. Returns the workspace bytes.
         """
         first, second = one.halves
         # 1. Within the block.
         for v in first.partial:
             self.merge_fold(v, states[v], s)
         for r in references:
-            # The count of this thread's own elements corrects its own sums; the block's goes on to
-            # the others.
+            # The count of this thread's own elements corrects its own sums; the block's is passed
+            # on.
             own = r.many
             if r.many:
                 own = f"{r.many}_own"
@@ -259,7 +260,7 @@ class OnlineTemplate(Template):
         every = [*cells.values(), *sides]
         work = self.leave_partials(every, s, slots, rows, many, which)
         left = {c.name: self.left_by(c, k, slots[2]) for k, c in enumerate(every)}
-        # 3. The folds of all blocks, and what follows from them.
+        # 3. The folds of all blocks, and values that depend on them.
         for v in first.partial:
             name, reducer = states[v], self.reducer(v)
             self.line(1, f"{name} = {reducer.identity};")

@@ -1,8 +1,8 @@
-"""Reductions of rows and of columns in one pass: a block goes over rows, and keeps its columns.
+"""Reductions of rows and of columns in one pass: a block goes over rows, with fixed columns.
 
 Floor 3. In: a RowColumns kernel. Out: its KernelSource. The threads of a block share a row, as in
 rows.py, and each thread has the same columns in every row: their folds stay in its registers until
-the last row. What the blocks leave is folded by a kernel of the form Columns, in their order, so
+the last row. The blocks' results are folded by a kernel of the form Columns, in their order, so
 every run gives the same bits.
 """
 
@@ -53,7 +53,8 @@ class RowColumnsTemplate(RowsTemplate):
         for k, v in enumerate(self.folds):
             self.declare_sums(k, v, s)
         self.line(1, f"for ({t} row = blockIdx.x; row < {n(self.rows)}; row += {n(self.slots)}) {{")
-        # The lines of one row are kept apart, to be indented as the body of the loop over rows.
+        # The lines of one row are collected separately, to be indented as the body of the loop over
+        # rows.
         outside, self.lines = self.lines, []
         self.define_axes(1, "row", parallel)
         passes, held = self.hold(self.passes, s, self.length, reduced, False)
@@ -79,7 +80,7 @@ class RowColumnsTemplate(RowsTemplate):
         return self.finish(s, f"{what}, {s.lanes} threads a row{held}; columns in registers")
 
     def declare_sums(self, k: int, v: Var, s: Schedule) -> None:
-        """Declare the folds of a thread's own columns, in vectors that are stored at once."""
+        """Declare the folds of a thread's own columns, in vectors that are stored as a whole."""
         reducer, n = self.reducer(v), self.number
         # Results are wider than elements where these have 16 bits: one vector of elements is
         # several of results.

@@ -33,14 +33,15 @@ class RowsTemplate(RowLoops):
 
     def source(self) -> KernelSource:
         """One loop over the row for each pass, with its reductions merged in between."""
-        # Launch numbers. Vectors lie along the fastest reduced axis, so that reads are coalesced.
+        # Launch parameters. Vectors run along the fastest reduced axis, so that reads are
+        # coalesced.
         passes, rows, length = self.passes, self.rows, self.length
         parallel, reduced = self.spaces()
         # The vector axis decides `width`, and with it the schedule.
         self.last = reduced[-1]
         schedule = schedule_rows(rows, length, self.width())
         lanes, many = schedule.lanes, schedule.rows_a_block
-        # Which row, and which thread of it. In the last block some threads may have no row: they
+        # The row, and the thread within it. In the last block some threads may have no row: they
         # take row 0, since shuffles and barriers need all threads of a warp or block, and store
         # nothing.
         guarded = rows % many != 0
@@ -56,7 +57,7 @@ class RowsTemplate(RowLoops):
                 first = f"inside ? {first} : 0u"
             self.line(1, f"const {self.index_type} row = {first};")
         self.define_axes(1, "row", parallel)
-        # Read what several passes need into registers or shared memory.
+        # Read values needed by several passes into registers or shared memory.
         passes, held = self.hold(passes, schedule, length, reduced, guarded)
         # The passes. Only before the last one, the only one that stores then, may threads leave.
         left = False
@@ -79,10 +80,10 @@ class RowsTemplate(RowLoops):
                 # Every thread of the row gets the result: the next pass needs it.
                 for v, name in states.items():
                     self.reduce_over_lanes(v, name, schedule)
-            # What needs only finished reductions: every thread computes it for itself.
+            # Members that need only finished reductions: every thread computes them.
             for m in one.after:
                 self.member(m, 1, self.read_outside)
-        # Outputs of one element a row.
+        # Outputs of one element for each row.
         self.write_reduced(passes, "lane == 0" if left or not guarded else "lane == 0 && inside")
         note = f"{rows} rows of {length}, {lanes} threads a row{held}"
         return self.finish(schedule, note)
@@ -90,15 +91,15 @@ class RowsTemplate(RowLoops):
     def hold(
         self, passes: list[Pass], s: Schedule, length: int, reduced: list[int], guarded: bool
     ) -> tuple[list[Pass], str]:
-        """Hold what several passes need of a row in registers, or else in shared memory.
+        """Hold values of a row that several passes need, in registers, or else in shared memory.
 
-        Returns the passes without what is now done once, and a note for the text. Without
+        Returns the passes without the work that is now done once, and a note for the text. Without
         room, passes read the row again.
         """
         # An early pass may store only if all threads have a row: no thread can leave before a
         # merge.
         group, early = self.group, not guarded
-        # Shared memory beside the row: a partial result for each warp.
+        # Shared memory besides the row: a partial result for each warp.
         parts = self.state_bytes(passes) * s.threads // 32
         room_left = min(TARGET.row_shared_bytes, TARGET.shared_bytes - parts)
         # First choice: compute shared values once and carry them. Second: hold only what is read.
@@ -112,15 +113,15 @@ class RowsTemplate(RowLoops):
             size += sum(storage_dtype(x.source.aval).itemsize for x in loads.values())
             if not size:
                 return chosen, ""
-            # Registers if the most that is held at one time fits; else shared memory, of which each
-            # thread uses its own places, so that no barrier is needed.
+            # Registers if the most that is held at one time fits; else shared memory, where each
+            # thread uses its own locations, so that no barrier is needed.
             elements = s.width * s.steps
-            # What is computed with takes a whole register, and half of them are for the rest.
+            # An operand takes a whole register, and half of them are for the rest.
             words = _most_at_once(chosen, loads, 4) * elements // 4
             fits = _most_at_once(chosen, loads) * elements <= TARGET.row_bytes
             if s.steps and fits and 2 * words * s.threads <= TARGET.registers:
                 where, place, count = "registers", "[u]", s.steps
-            # The row as it lies, indexed by its own position: for one row a block only.
+            # The row in its own order, indexed by position: only with one row for each block.
             elif size * length <= room_left and s.rows_a_block == 1:
                 where, count = "shared memory", length // s.width
                 place = f"[j / {self.number(s.width)}]" if s.width > 1 else "[j]"
@@ -155,7 +156,7 @@ class RowsTemplate(RowLoops):
         return JoinedLoop(head, f"k + u * {n(step)}", guard, ahead, s.width, reduced)
 
     def is_worth_carrying(self, member: Member) -> bool:
-        """Whether to carry a value instead of computing it again from what is held of the row.
+        """Whether to carry a value instead of recomputing it from the held part of the row.
 
         Not if it is one cheap operation on a single held load that is no larger.
         """
@@ -172,7 +173,7 @@ class RowsTemplate(RowLoops):
 
     def reduce_over_lanes(self, v: Var, name: str, s: Schedule) -> None:
         """Merge the partial results of the threads that share a row."""
-        # More than a warp meets in shared memory; a warp or a part of it by shuffles alone.
+        # More than a warp merges in shared memory; a warp or a part of it by shuffles alone.
         if s.lanes > 32:
             self.reduce_over_block(v, name, s)
         elif s.lanes > 1:
@@ -252,8 +253,8 @@ class SharedRowsTemplate(RowsTemplate):
         stride = n(s.threads * s.splits * s.width)
         # Several reads of each thread are under way at a time.
         ahead = turns_ahead(self.bytes_a_turn(s.width), s, 4, len(one.members))
-        # Where the partial results of a row's blocks lie: who writes one, to which slot, and which
-        # slot is the b-th of the row.
+        # The place of the partial results of a row's blocks: which thread writes one, to which
+        # slot, and the b-th slot of the row.
         which = " + row" if rows > 1 else ""
         base = f"row * {n(s.splits)} + " if rows > 1 else ""
         slots = "threadIdx.x == 0", "blockIdx.x", f"{base}b"

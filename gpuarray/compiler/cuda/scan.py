@@ -2,9 +2,9 @@
 columns are few, by the threads of a block in pieces.
 
 Floor 3. In: a Scan kernel. Out: its KernelSource. Each thread merges a few neighbours along the
-axis, the block finds for it the merge of all threads before it, and where an axis has several tiles
-blocks look back at what those before them tell. The order in which elements are merged depends on
-shapes alone, so every run gives the same bits.
+axis, the block computes for it the merge of all threads before it, and if an axis has several tiles
+blocks look back at the published results of earlier ones. The order of merging depends only on
+shapes, so every run gives the same bits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from gpuarray.core.target import TARGET
 
 
 class Row(NamedTuple):
-    """A test whether a thread has a row at all, if it may have none, and where its elements end."""
+    """A test whether a thread has a row at all, if it may have none, and the end of its
+    elements.
+    """
 
     inside: str
     end: str
@@ -40,7 +42,7 @@ class ScanTemplate(Template):
 
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options)
-        # The scan, then what is done to each element of its results.
+        # The scan, then its epilogue.
         self.scan, *self.epilogue = members_in_order(kernel.group)
         eqn = self.scan.eqn
         self.axis, self.reverse = eqn.params["axis"], eqn.params["reverse"]
@@ -54,7 +56,7 @@ class ScanTemplate(Template):
             self.structs[self.merging.state] = self.merging.struct
 
     def source(self) -> KernelSource:
-        """The kernel along rows or down columns, as the axis lies in memory."""
+        """The kernel along rows or down columns, depending on the axis's place in memory."""
         if self.cut.in_rows:
             return self.rows()
         return self.tiles_of_columns() if self.cut.across else self.columns()
@@ -82,7 +84,7 @@ class ScanTemplate(Template):
         return self.merging.lift([self.operand(x, scope, depth) for x in self.loads])
 
     def store(self, depth: int, value: str, guard: str, scope: Fetched) -> None:
-        """Store what a partial result comes to, or what the epilogue makes of it."""
+        """Store the value of a partial result, or of its epilogue."""
         results = self.scan.eqn.outvars
         if self.outputs == results and len(results) == 1:
             (v,), (text,) = results, self.merging.finish(value)
@@ -108,7 +110,7 @@ class ScanTemplate(Template):
                 self.name_result(depth, v, ct.rounded(text, v.aval))
 
     def is_used(self, v: Var) -> bool:
-        """Whether a result is stored, or goes into the epilogue."""
+        """Whether a result is stored, or used by the epilogue."""
         inner = (o for m in self.epilogue for o in m.operands if not isinstance(o, Load))
         return v in self.outputs or any(getattr(o, "var", None) is v for o in inner)
 
@@ -173,7 +175,7 @@ class ScanTemplate(Template):
         state, none = self.merging.state, self.merging.none
         self.touched.begin(c.items)
         self.merge_own(1, f"j + e < {n(c.length)}{inside}", c.items)
-        # What is ahead of them: in the tile, then in the tiles before.
+        # The merge of all elements before them: in the tile, then in earlier tiles.
         self.shared["part"] = f"{state} part[{TARGET.scan_threads}]"
         self.line(1, f"{state} whole;")
         call = f"ga_column_scan<{deep}, {across}>(sum, part, {none}, whole, merge)"
@@ -232,7 +234,7 @@ class ScanTemplate(Template):
         self.name_position(depth, "j", f"{first} + {step}" if first else step)
         # Merge each thread's elements, then scan over threads: `ahead` is the merge of all elements
         # before this thread's, `whole` that of the tile. Both need every thread of the row, so
-        # threads beyond its end take part with what changes nothing.
+        # threads beyond its end contribute the identity.
         self.touched.begin(items // width)
         self.merge_elements(depth, end, items, width)
         if lanes > 1:
@@ -259,7 +261,7 @@ class ScanTemplate(Template):
         return self.width() >= TARGET.scan_items
 
     def which_row(self, lanes: int, many: int, blocks: int) -> str:
-        """Define the row and tile of a thread; returns a test if it may have none."""
+        """Define the row and tile of a thread; return a test if it may have none."""
         # Short rows share a block, and its last rows may not exist.
         n, t, inside, block = self.number, self.index_type, "", "blockIdx.x"
         if many > 1:
@@ -294,7 +296,7 @@ class ScanTemplate(Template):
         self.line(1, f"const {self.index_type} end = {end};")
         return "begin", "end"
 
-    # ---- what a thread merges and stores ----
+    # ---- merging and storing by a thread ----
     def merge_elements(self, depth: int, end: str, items: int, width: int) -> None:
         """Merge the elements of a thread: `run[e]` up to each, or `sum` if it has a single one."""
         if width > 1:
@@ -329,7 +331,7 @@ class ScanTemplate(Template):
     def merge_vectors(self, depth: int, end: str, items: int, width: int) -> None:
         """Merge the elements of a thread, which come as vectors."""
         self.line(depth, f"{self.merging.state} run[{items}], sum = {self.merging.none};")
-        # A whole vector lies inside or outside of the row, since rows are multiples of it.
+        # A whole vector is inside or outside the row, since rows are multiples of it.
         place, at, inside = self.open_vectors(depth, items, width)
         self.line(inside, f"if ({place} < {end}) {{")
         self.set_position(bracketed(place))
@@ -360,11 +362,11 @@ class ScanTemplate(Template):
         return f"j + q * {self.number(width)}", f"q * {width}u + ", depth + 1
 
     def result_of(self, own: str, ahead: bool) -> str:
-        """An element's partial result, with what threads and tiles before this thread come to."""
+        """An element's partial result, merged with those of earlier threads and tiles."""
         return self.merge("ahead", own) if ahead else own
 
     def store_elements(self, depth: int, row: Row, items: int, width: int, ahead: bool) -> None:
-        """Write the results of a thread: its running merge with what is ahead of it."""
+        """Write the results of a thread: its running merge with everything ahead of it."""
         if width > 1:
             self.store_vectors(depth, row, items, width, ahead)
         elif items > 1:
@@ -382,7 +384,7 @@ class ScanTemplate(Template):
         self.line(depth, "}")
 
     def store_vectors(self, depth: int, row: Row, items: int, width: int, ahead: bool) -> None:
-        """Write the results of a thread, or what the epilogue makes of them, as vectors."""
+        """Write the results of a thread, or of its epilogue, as vectors."""
         place, at, inside = self.open_vectors(depth, items, width)
         self.set_position(bracketed(place))
         self.line(inside, f"if ({row.has(place)}) {{")
@@ -397,7 +399,7 @@ class ScanTemplate(Template):
             self.line(deep, f"{self.vector_of(out, width)} {name};")
         self.line(deep, "#pragma unroll")
         self.line(deep, f"for (unsigned e = 0; e < {width}u; ++e) {{")
-        # A scan that nothing follows stores its running results as they are.
+        # A scan without epilogue stores its running results directly.
         if alone:
             (v,), (text,) = results, self.merging.finish(value)
             self.line(deep + 1, f"y.v[e] = {self.in_memory(v, text)};")
@@ -417,14 +419,16 @@ class ScanTemplate(Template):
     # ---- tiles that look back ----
     @property
     def words(self) -> int:
-        """Words that tiles tell of one number: each, groups of 32, and groups of these."""
+        """Words that tiles publish for one number: one for each tile, for groups of 32, and for
+        groups of these.
+        """
         groups = -(-self.cut.pieces // 32)
         each = self.cut.pieces + groups + -(-groups // 32)
         return self.cut.outer * self.cut.inner * each
 
     def draw_tile(self, blocks: int) -> None:
-        """Number the tiles as their blocks begin, and the launches: what an earlier launch told
-        has another number, so no launch has to clear it.
+        """Number the tiles as their blocks begin, and the launches: words of an earlier launch have
+        another number, so no launch has to clear them.
         """
         self.threads_meet = True
         self.line(1, "__shared__ unsigned drawn, launch;")
@@ -435,7 +439,7 @@ class ScanTemplate(Template):
         self.line(1, "__syncthreads();")
 
     def look_back(self, state: str, none: str) -> None:
-        """Find what the tiles of a row before this one come to."""
+        """Compute the merge of the tiles of a row before this one."""
         at = "(unsigned long long*)work + 2"
         if self.cut.outer > 1:
             at += f" + row * {self.number(self.words // self.cut.outer)}"
@@ -454,7 +458,7 @@ class ScanTemplate(Template):
         c = self.cut
         struct = self.merging.struct
         parts = state_words(self.scan.eqn) if struct is None else -(-struct[1] // 4)
-        # Told by each tile, and by the last one of each group.
+        # Published by each tile, and by the last one of each group.
         told = c.outer * c.inner * (c.pieces + c.pieces // 32 + c.pieces // 1024) * parts
         self.partial = 8 * told + 12
         self.line(

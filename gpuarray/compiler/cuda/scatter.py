@@ -42,14 +42,14 @@ class ScatterTemplate(Template):
 
         self.rule: UpdateRule = eqn.primitive.update
         number = self.rule.operand
-        # Where the update goes, and the tests that it is in bounds, by the primitive's rule.
+        # The target of the update, and the tests that it is in bounds, by the primitive's rule.
         self.places, self.tests_of = self.rule.target(eqn, at, get)
         # Unique places need no atomics, and a set (no merge) just stores.
         ordered = self.rule.merge(eqn) is None or self.rule.unique(eqn)
         self.atomic = "" if ordered else atomic(eqn)
         a = eqn.invars[number]
         self.new = None if isinstance(a, Literal) else get(number, at)
-        # What is read for places and values: the operand is there already.
+        # Arrays read for positions and values; the operand is an argument already.
         read: list[Var] = [] if self.new is None else sources(self.new)
         for index in (*(t.index for t in self.tests_of), *self.places):
             read += self.sources_of(index)
@@ -67,7 +67,7 @@ class ScatterTemplate(Template):
         return [v for access in from_memory for v in sources(access)]
 
     def source(self) -> KernelSource:
-        """Find where the update of a thread goes, skip it if out of bounds, write it."""
+        """Compute the target of a thread's update, skip it if out of bounds, and write it."""
         total = math.prod(self.axes)
         if self.meets_often(total):
             return self.shared_sums(total)
@@ -89,12 +89,12 @@ class ScatterTemplate(Template):
         tests = tuple(t for t in dict.fromkeys(self.tests_of) if t.always is None)
         if tests:
             self.line(depth, f"if ({self.fails(tests, depth, scope)}) {leave};")
-        # After the test, so that a skipped update reads nothing more.
+        # After the test, so that a skipped update causes no further reads.
         place = linear(self.places, out.aval.shape)
         self.look_up(place, depth, scope)
         at = self.at(place, scope)
         new = self.constant() if self.new is None else self.value(self.new, depth, scope, True)
-        # Places that are written, and read where an update is merged with what is there.
+        # Elements that are written, and read if an update is merged with the old element.
         self.count = min(elements([place]), total)
         if self.rule.merge(self.eqn) is not None:
             self.touched.note(out, place, self.count)
@@ -109,12 +109,12 @@ class ScatterTemplate(Template):
         return often and few and self.rule.sums is not None and bool(self.atomic)
 
     def shared_sums(self, total: int) -> KernelSource:
-        """Add up the updates of each block in shared memory, then those of all blocks."""
+        """Sum the updates of each block in shared memory, then those of all blocks."""
         (out,) = self.outputs
         n, size = self.number, out.aval.size
         threads, kind = TARGET.block_threads, ct.memory_type(out.aval)
         s = Schedule(threads, grid=min(TARGET.column_grid, -(-total // threads)))
-        # A copy for each warp: lanes of several warps seldom meet then.
+        # A copy for each warp: lanes of different warps then rarely collide.
         copies = threads // 32 if out.aval.nbytes * threads // 32 <= TARGET.shared_sums else 1
         self.shared["sums"] = f"{kind} sums[{copies * size}]"
         self.threads_meet = True
@@ -134,7 +134,7 @@ class ScatterTemplate(Template):
         self.out_name[out] = written
         self.line(1, "}")
         self.line(1, "__syncthreads();")
-        # Sums of blocks meet in memory, in any order.
+        # The blocks' sums are added in memory, in any order.
         self.line(1, f"for (unsigned b = threadIdx.x; b < {n(size)}; b += {n(threads)}) {{")
         self.line(2, f"{kind} sum = sums[b];")
         if copies > 1:
@@ -165,7 +165,7 @@ class ScatterTemplate(Template):
             self.line(depth, f"{self.atomic.format(there, new)};")
             return
         kind = ct.value_type(out.aval)
-        # A merge reads the element that is there: no other thread writes it, or an atomic was used.
+        # A merge reads the old element: no other thread writes it, or an atomic is used.
         if by is not None:
             there = f"{name}[{at}]"
             there = f"ga_value({there})" if ct.is_half(out.aval) else there
@@ -174,9 +174,9 @@ class ScatterTemplate(Template):
             lines, (new,) = merged(by, ["old"], ["update"])
             for line in lines:
                 self.line(depth, line)
-        # A plain copy moves 16-bit floats as they lie, without a round trip through float.
+        # A plain copy moves 16-bit floats directly, without a round trip through float.
         if by is None and new.startswith("ga_value(in") and new.endswith("])"):
-            new = new.removeprefix("ga_value(")[:-1]  # as it lies in memory
+            new = new.removeprefix("ga_value(")[:-1]  # as stored in memory
         elif ct.is_half(out.aval):
             new = f"ga_exact<{ct.memory_type(out.aval)}>({new})"
         self.line(depth, f"{name}[{at}] = {new};")

@@ -1,8 +1,8 @@
 """Kernels that sort short rows: a bitonic network, a thread for each element.
 
-Floor 3. In: a Sort kernel, rows of at most 1024 elements. Out: its KernelSource. The network is
-not stable by itself; comparing positions where keys are equal makes it so. Of elements of up to 32
-bits, one integer tells the key and the position. Longer rows are sorted by a library.
+Floor 3. In: a Sort kernel, rows of at most 1024 elements. Out: its KernelSource. The network is not
+stable; comparing positions of equal keys makes it so. For elements of up to 32 bits, one integer
+holds the key and the position. Longer rows are sorted by a library.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from gpuarray.core.target import TARGET
 
 
 class SortTemplate(Template):
-    """Short rows, sorted in registers, as far as lanes of a warp reach."""
+    """Short rows, sorted in registers within the lanes of a warp."""
 
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options)
         group = kernel.group
-        # The sort, then what is done to each element of its results.
+        # The sort, then its epilogue.
         sort, *self.epilogue = members_in_order(group)
         self.eqn = sort.eqn
         self.axis, self.length = axis_of(self.eqn), length_of(self.eqn)
@@ -47,7 +47,7 @@ class SortTemplate(Template):
         s = Schedule(max(32, side * many), 1, -(-rows // many), side)
         keys = self.loads[: keys_of(eqn)]
         top = takes_largest(eqn)
-        # One number tells the order of narrow elements and their position; else a thread has all
+        # One number holds the order of narrow elements and their position; else a thread has all
         # keys and the position. Other operands are permuted at the end.
         self.is_one = len(keys) == 1 and is_narrow(keys[0].source.aval)
         self.ranks = {f"key{k}": self.key_type(x, top) for k, x in enumerate(keys)}
@@ -95,7 +95,7 @@ class SortTemplate(Template):
         return {"float": "int", "double": "long long"}.get(kind, kind) if top else kind
 
     def keep_values(self, keys: list[Load], top: bool, threads: int) -> None:
-        """Declare shared arrays for the keys that are results, where integers stand for them."""
+        """Declare shared arrays for keys that are results, if integers replace them in the sort."""
         self.kept: dict[int, str] = {}
         for k, _ in self.wanted() if self.is_one or top else ():
             if k < len(keys):
@@ -110,11 +110,11 @@ class SortTemplate(Template):
 
     def read_keys(self, keys: list[Load], top: bool, side: int) -> None:
         self.axis_name[self.axis] = "lane"
-        # The lines of the reads are collected apart: they may stand under an `if`.
+        # The lines of the reads are collected separately: they may go under an `if`.
         outside, self.lines = self.lines, []
         full = side == self.length
         depth, scope = (1 if full else 2), {}
-        before: dict[str, str] = {}  # what keys are behind the row
+        before: dict[str, str] = {}  # keys beyond the end of the row
         for k, load in enumerate(keys):
             text = self.element_of(load, depth, scope)
             aval = load.source.aval
@@ -174,8 +174,8 @@ class SortTemplate(Template):
     def network(self, side: int, threads: int) -> None:
         """Emit the bitonic network: runs of doubling length, merged by exchanges `apart`.
 
-        Both threads of a pair compare, and each keeps the element that belongs to its place. Lanes
-        of a warp exchange registers; only steps that are further apart go through shared memory.
+        Both threads of a pair compare, and each keeps the element for its position. Lanes of a warp
+        exchange registers; only steps with a larger distance go through shared memory.
         """
         beyond = side > 32
         # Where there is room for two halves, one is written while others still read the other one.
@@ -206,7 +206,7 @@ class SortTemplate(Template):
             self.line(3 + beyond, f"{declared}{name}_other = ga_shuffle({name}, (int)apart);")
         if beyond:
             self.line(3, "}")
-        # Bitonic: the direction of a run is that of its bit in the position.
+        # Bitonic: the direction of a run is given by its bit of the position.
         self.line(3, "const bool first = ((lane & apart) == 0) == ((lane & run) == 0);")
         if self.is_one:
             self.line(3, "if ((key_other < key) == first) key = key_other;")

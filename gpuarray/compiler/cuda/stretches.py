@@ -1,10 +1,10 @@
-"""The loops of threads over a row, and rows of which they hold all that fits.
+"""Loops of threads over a row, and rows of which as much as fits is held.
 
 Floor 3. In: a Rows kernel whose passes read a row several times. Out: `RowLoops`, the part of its
-template that writes loops along a row. A row that is too long for registers lies in shared memory,
-which the launch sets aside, and its beginning in registers where that is too little. On a GPU that
-has less, what does not fit is read again by each pass. Each thread has places of its own there, so
-no barrier is needed.
+template that writes loops along a row. A row that is too long for registers is held in shared
+memory, which the launch sets aside, and its beginning in registers if that is too small. On a GPU
+with less of it, the rest is read again by each pass. Each thread has its own locations there, so no
+barrier is needed.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class RowLoops(OnlineTemplate):
             self.line(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
             place = f"u * {n(s.lanes)} + lane"
             self.name_position(2, "j", f"({place}){scale}" if scale else place)
-            # The last vectors may lie beyond the row.
+            # The last vectors may be beyond the row.
             if s.steps * s.lanes * s.width != length:
                 self.line(2, f"if (j >= {n(length)}) continue;")
         else:
@@ -103,7 +103,7 @@ class RowLoops(OnlineTemplate):
         comment: str,
         members: Sequence[Member] = (),
     ) -> None:
-        """Open the loop of a pass over a part of a row; what is held of it is read from there."""
+        """Open the loop of a pass over a part of a row; held values of it are read from there."""
         self.registers |= part.held
         if part.steps:
             whole = part.steps * s.lanes * s.width
@@ -114,12 +114,12 @@ class RowLoops(OnlineTemplate):
         if not part.apart:
             return
         t, n = self.index_type, self.number
-        # `k`: the vector among those held apart, which begin where the registers end.
+        # `k`: the index of a vector in shared memory, which starts after those in registers.
         vector = f"j / {n(s.width)}" if s.width > 1 else "j"
         less = f" - {n(part.first // s.width)}" if part.first else ""
         self.line(2, f"const {t} k = {vector}{less};")
         needed = {(o.key, o.dims) for m in members for o in m.operands if isinstance(o, Load)}
-        # What fits into the room of the launch is read from there, the rest from memory.
+        # Values that fit into the room of the launch are read from there, the rest from memory.
         for load, name, array, kind in part.apart:
             if (key := (load.key, load.dims)) not in needed:
                 continue
@@ -130,7 +130,7 @@ class RowLoops(OnlineTemplate):
                 self.line(2, f"const {kind} {name} = {self.whole_read(load, s)};")
                 self.line(2, f"if (k < fits) {array}[k] = {name};")
             else:
-                # What a GPU has no room for is no part of the plan, and is not counted.
+                # Reads on a GPU with less room are not part of the plan, and are not counted.
                 most, self.touched.most = self.touched.most, 0
                 self.line(2, f"{kind} {name};")
                 self.line(2, f"if (k < fits) {name} = {array}[k];")
@@ -145,8 +145,8 @@ class RowLoops(OnlineTemplate):
     def hold_apart(
         self, passes: list[Pass], s: Schedule, length: int, reduced: list[int]
     ) -> list[Stretch] | None:
-        """Hold what several passes read of a row in shared memory that the launch sets aside, and
-        the beginning of the row in registers where that is too little. None where both are.
+        """Hold values of a row that several passes read in shared memory that the launch sets
+        aside, and the beginning of the row in registers if that is too small. None if both are.
         """
         found = self.reread_loads(passes, s.width)
         # The largest first, so that each array begins where its vectors may.
@@ -162,13 +162,13 @@ class RowLoops(OnlineTemplate):
             whole = {(x.key, x.dims): x for x in loads}
             names = self.declare_held("row", whole, s.width, steps, "[u]")
             self.open_stretch(Stretch(0, steps), s, length, reduced, "read the beginning")
-            self.touched.most = 0  # what reads the rest counts for the whole row
+            self.touched.most = 0  # reads of the rest count for the whole row
             self.read_held(names, s.width)
             self.touched.most = None
             self.line(1, "}")
             made.append(Stretch(0, steps, dict(self.registers)))
             self.registers.clear()
-        # 2. The rest, as far as shared memory goes: passes put it there.
+        # 2. The rest, as much as shared memory holds: passes put it there.
         self.line(1, f"GA_ROOM(room, {self.room});", "shared memory of the launch")
         self.line(1, f"const unsigned fits = GA_ROOM_BYTES(room) / {each}u;")
         apart, before = [], 0
@@ -182,7 +182,7 @@ class RowLoops(OnlineTemplate):
         return [*made, Stretch(steps * s.lanes * s.width, 0, {}, tuple(apart))]
 
     def reads_again(self, passes: list[Pass]) -> bool:
-        """Whether several passes compute something along a row from what is in memory."""
+        """Whether several passes compute something along a row from values in memory."""
         seen: set[tuple] = set()
         for one in passes:
             loads = {

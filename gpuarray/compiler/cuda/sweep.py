@@ -1,9 +1,10 @@
-"""Kernels of products whose elements are used where they are made: attention and what is like it.
+"""Kernels of products whose elements are consumed as they are computed: attention and similar
+patterns.
 
 Floor 3. In: a Sweep kernel. Out: its KernelSource. A block of 16 x 16 threads owns a tile of rows
-(or columns) and goes along all columns (or rows), a tile at a time: operands come to shared memory,
-a thread multiplies a few rows by a few columns, computes what is pointwise in registers, and folds.
-Products are summed in float32 with an fma for each step.
+(or columns) and goes along all columns (or rows), a tile at a time: operands are loaded into shared
+memory, a thread multiplies a few rows by a few columns, computes the pointwise operations in
+registers, and folds. Products are summed in float32 with an fma for each step.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class SweepTemplate(Template):
 
     # ---- the text ----
     def source(self) -> KernelSource:
-        """A block for each tile of what is owned, in each batch."""
+        """A block for each owned tile, in each batch."""
         sweep, n = self.sweep, self.number
         self.threads_meet = True
         # Blocks of one batch; the grid has them for each batch.
@@ -88,7 +89,7 @@ class SweepTemplate(Template):
         batches = math.prod(sweep.space[: sweep.batch])
         s = Schedule(TARGET.sweep_side * TARGET.sweep_side, grid=batches * blocks)
         # 16 x 16 threads; each has `own` x `beside` elements of the tile, so that an operand in a
-        # register serves several products.
+        # register is used in several products.
         self.line(1, "const unsigned x = threadIdx.x % 16u, y = threadIdx.x / 16u;")
         first = f"blockIdx.x % {n(blocks)} * {n(self.own_tile)}" if blocks > 1 else "0"
         self.line(1, f"const {self.index_type} own0 = {first};")
@@ -98,7 +99,7 @@ class SweepTemplate(Template):
             self.name_position(1, "batch", batch)
             self.batch = self.define(1, "batch", range(sweep.batch), "b")
         for k, f in enumerate(sweep.factors):
-            # One column more than the tile has: threads that go down a column meet different banks.
+            # One column more than the tile has: threads that go down a column hit different banks.
             self.shared[f"mine{k}"] = f"float mine{k}[{f.steps}][{self.own_tile + 1}]"
             self.shared[f"theirs{k}"] = f"float theirs{k}[{f.steps}][{self.tile + 1}]"
             # The owned side stays in shared memory for the whole sweep.
@@ -110,7 +111,7 @@ class SweepTemplate(Template):
                 self.shared["v"] = f"float v[{self.tile}][{sweep.features}]"
             self.line(1, f"float sum[{self.own}][{self.columns}] = {{}};")
         self.begin()
-        # Each turn: a tile of operands, its elements, and what is made of them.
+        # Each iteration: a tile of operands, its elements, and their uses.
         self.touched.begin()
         self.line(
             1,
@@ -118,7 +119,7 @@ class SweepTemplate(Template):
             "sweep",
         )
         self.line(2, "__syncthreads();", "the tile before is done with")
-        # Tiles of both factors come to shared memory, are multiplied there, and used at once.
+        # Tiles of both factors are loaded into shared memory, multiplied, and consumed immediately.
         for k, f in enumerate(sweep.factors):
             self.load(2, f"theirs{k}", f, owned=False)
         if sweep.other is not None and sweep.shared is None:
@@ -150,7 +151,7 @@ class SweepTemplate(Template):
 
     def load(self, depth: int, name: str, factor: Factor, owned: bool) -> None:
         """Bring a tile of an operand to shared memory, features first; zeros beyond the end."""
-        # Whether this operand is that of rows: the owned one if blocks own rows, else the swept
+        # Whether this operand belongs to the rows: the owned one if blocks own rows, else the swept
         # one.
         rows = owned == self.sweep.owns_rows
         read = factor.row if rows else factor.column
@@ -216,9 +217,9 @@ class SweepTemplate(Template):
         return f"x * {self.beside}u + j" if self.beside > 1 else "x + j"
 
     def elements(self) -> None:
-        """Compute the value of each element from its products and what is read in memory."""
+        """Compute the value of each element from its products and the values read from memory."""
         sweep = self.sweep
-        # What the exponential turns into a weight of 0, or what adds nothing.
+        # The exponential turns it into a weight of 0, or it adds nothing.
         outside = "-GA_INFF" if sweep.online is not None else "0.0f"
         self.line(2, "#pragma unroll")
         self.line(2, f"for (unsigned i = 0; i < {self.own}u; ++i) {{")
@@ -226,7 +227,7 @@ class SweepTemplate(Template):
         self.line(3, f"for (unsigned j = 0; j < {self.beside}u; ++j) {{")
         self.name_position(4, "own", f"own0 + {self.mine}")
         self.name_position(4, "at", f"at0 + {self.theirs}")
-        # Beyond the ends there is nothing to read, and nothing to add.
+        # Beyond the ends nothing is read or added.
         tests = []
         if self.owned % self.own_tile:
             tests.append(f"own < {self.number(self.owned)}")
@@ -240,11 +241,11 @@ class SweepTemplate(Template):
         names = dict(self.batch)
         names |= self.define(depth, "own", sweep.owned, "o")
         names |= self.define(depth, "at", sweep.swept, "t")
-        # What the members read: products, then values of memory, then each other.
+        # Operands of the members: products, then values of memory, then each other.
         known = {}
         for k, f in enumerate(sweep.factors):
             known[f.value], text = f"s{k}[i][j]", ct.rounded(f"s{k}[i][j]", f.value.aval)
-            # A product of 16-bit operands is rounded as the program says.
+            # A product of 16-bit operands is rounded as in the program.
             if text != known[f.value]:
                 known[f.value] = f"p{k}"
                 self.line(depth, f"const {ct.value_type(f.value.aval)} p{k} = {text};")
@@ -259,7 +260,7 @@ class SweepTemplate(Template):
             known[eqn.outvars[0]] = self.pointwise(depth, f"v{k}", eqn, known)
         value = known[sweep.value]
         if sweep.fold is not None:
-            # What is beyond the ends takes no part.
+            # Elements beyond the ends are excluded.
             reducer = Reducer(sweep.fold)
             lifted = reducer.lift(value, "(unsigned long long)at")
             self.line(depth, f"state[i] = {reducer.merge('state[i]', lifted)};")
@@ -289,7 +290,7 @@ class SweepTemplate(Template):
 
     # ---- folds and products ----
     def begin(self) -> None:
-        """Declare what lives through the sweep."""
+        """Declare the variables that live through the sweep."""
         if self.sweep.fold is not None:
             reducer = Reducer(self.sweep.fold)
             self.line(1, f"{reducer.state} state[{self.own}];")
@@ -304,7 +305,7 @@ class SweepTemplate(Template):
             self.line(1, f"for (unsigned i = 0; i < {self.own}u; ++i) {text}")
 
     def rescale(self, online) -> None:
-        """Turn scores into weights: what was added shrinks where a larger score has come."""
+        """Turn scores into weights: earlier sums shrink when a larger score appears."""
         larger = Reducer(online.largest)
         power = lambda text: expression(online.exponential, [text])[0]
         self.line(2, "#pragma unroll")
@@ -313,14 +314,13 @@ class SweepTemplate(Template):
         self.line(3, "#pragma unroll")
         text = f"high = {larger.merge('high', 's0[i][j]')};"
         self.line(3, f"for (unsigned j = 0; j < {self.beside}u; ++j) {text}")
-        # The 16 threads of a row agree on its largest element; what was summed so far is scaled
-        # to that.
+        # The 16 threads of a row agree on its largest element; the sums so far are scaled to it.
         self.line(3, f"high = ga_warp_reduce<16>(high, {self.merger(larger.merger)});")
-        # A row of nothing but -inf has no largest element to subtract: -inf - -inf is no number.
+        # A row of nothing but -inf has no largest element to subtract: -inf - -inf is nan.
         self.line(3, "const float from = high == -GA_INFF ? 0.0f : high;")
         self.line(3, f"const float shrink = {power('most[i] - from')};")
         self.line(3, "most[i] = high;")
-        # What was added had the old maximum taken off: times exp(old - new) it has the new one.
+        # Earlier terms had the old maximum subtracted: multiply by exp(old - new).
         self.line(3, "total[i] = total[i] * shrink;")
         self.line(3, "#pragma unroll")
         self.line(3, f"for (unsigned j = 0; j < {self.beside}u; ++j) {{")
@@ -343,7 +343,7 @@ class SweepTemplate(Template):
         self.line(3, f"for (unsigned i = 0; i < {self.own}u; ++i)")
         self.line(4, "#pragma unroll")
         self.line(4, f"for (unsigned c = 0; c < {self.columns}u; ++c)")
-        # Where 16 does not divide the features, some threads have none at the end.
+        # If 16 does not divide the features, some threads have none at the end.
         guard = ""
         if self.sweep.features % TARGET.sweep_side:
             guard = f"if (x + c * 16u < {self.number(self.sweep.features)}) "
@@ -355,7 +355,7 @@ class SweepTemplate(Template):
         self.line(2, "}")
 
     def end(self) -> None:
-        """Write what was folded or summed."""
+        """Write the folds or sums."""
         sweep, n = self.sweep, self.number
         self.line(1, "#pragma unroll")
         self.line(1, f"for (unsigned i = 0; i < {self.own}u; ++i) {{")
@@ -372,7 +372,7 @@ class SweepTemplate(Template):
         if self.owned % self.own_tile:
             self.line(2, f"if (own >= {n(self.owned)}) continue;")
         names = self.batch | self.define(2, "own", sweep.owned, "o")
-        # Results of rows lie as the rows do, batches first.
+        # Results of rows have the order of the rows, batches first.
         axes = [*range(sweep.batch), *sweep.owned]
         kept = [sweep.space[i] for i in axes]
         row = linear([Index.axis(i, m) for i, m in zip(axes, kept, strict=True)], kept)
@@ -392,11 +392,12 @@ class SweepTemplate(Template):
             to = ct.index_text(sweep.place, names, self.suffix) if sweep.place != Index() else "0"
             self.line(3, f"{guard}{self.out_name[v]}[{to}] = {self.stored(text, v)};")
             self.line(2, "}")
-            # What derivatives need of a softmax: the largest element and the sum of each row.
+            # Values that derivatives of a softmax need: the largest element and the sum of each
+            # row.
             for v, name in zip(self.outputs[1:], ("most[i]", "whole"), strict=False):
                 self.line(2, f"if (x == 0) {self.out_name[v]}[{at}] = {name};")
         self.line(1, "}")
 
     def stored(self, text: str, v: Var) -> str:
-        """A float as it is in memory."""
+        """A float as stored in memory."""
         return f"{ct.memory_type(v.aval)}({text})" if ct.is_half(v.aval) else text

@@ -1,7 +1,7 @@
 """The base of all templates: signature, shared memory, partial results and their merging.
 
 Floor 3. In: a Kernel. Out: `Template`, a Writer whose `source()` returns the finished
-`KernelSource`. Each form of kernel has its subclass in a module of its own.
+`KernelSource`. Each form of kernel has its subclass in a separate module.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class KernelSource(Struct, eq=False):
     kernel: the kernel that the text implements
 
     inputs, outputs: the buffers that are its arguments, in this order. If `workspace` is not 0, one
-    buffer of so many bytes follows. It must be zero before the first launch; each launch sets the
-    tickets in it back to zero, and needs no other part of it to be.
+    buffer of that many bytes follows. It must be zero before the first launch; each launch resets
+    the tickets in it to zero, and does not need the rest of it to be.
 
     threads_meet: whether the threads of a block synchronise or exchange values
 
@@ -113,14 +113,14 @@ class Template(Writer, abc.ABC):
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options.user_lines)
         self.aligned = options.aligned
-        # Without it the compiler must assume that each store may change what a later load reads.
+        # Without it the compiler must assume that each store may change the value of a later load.
         self.restrict = "" if options.overlap else "__restrict__ "
         self.threads_meet = self.neighbours = False
         self.structs: dict[str, tuple[str, int]] = {}  # types: name -> declaration and bytes
         self.shared: dict[str, str] = {}  # arrays in shared memory: name -> declaration
         self.room = 0  # bytes of shared memory that the launch sets aside
         self.partial = 0  # bytes of partial results that go from block to block
-        self.mergers: dict[str, str] = {}  # how threads merge values: lambda -> what stands for it
+        self.mergers: dict[str, str] = {}  # how threads merge values: lambda -> its placeholder
 
     @abc.abstractmethod
     def source(self) -> KernelSource:
@@ -217,7 +217,7 @@ class Template(Writer, abc.ABC):
 
     def can_hold(self, load: Load, width: int) -> bool:
         """Whether a load can be held: read from memory, and varying along the vector axis."""
-        # A vector load covers neighbours, so it varies along the vector axis by itself.
+        # A vector load covers neighbours, so it already varies along the vector axis.
         if width > 1:
             return self.is_vector(load)
         return not self.is_inlined(load) and not self.is_constant_along(load)
@@ -248,7 +248,9 @@ class Template(Writer, abc.ABC):
         self.merge_threads(name, reducer.state, self.merger(reducer.merger), s)
 
     def merger(self, text: str) -> str:
-        """What stands for a lambda that merges values, until `finish` knows how often it does."""
+        """The placeholder of a lambda that merges values, until `finish` knows how often it is
+        used.
+        """
         return self.mergers.setdefault(text, f"@{len(self.mergers)}@")
 
     def name_mergers(self) -> list[str]:
@@ -263,7 +265,7 @@ class Template(Writer, abc.ABC):
     def merge_threads(self, name: str, state: str, merger: str, s: Schedule) -> None:
         """The same for a value of a type."""
         self.threads_meet = True
-        # Shuffles merge within a warp; one value per warp goes through shared memory.
+        # Shuffles merge within a warp; one value of each warp goes through shared memory.
         warps = s.threads // 32
         call = f"{name}, {self.shared_array(state, warps)}, {merger}"
         self.line(1, f"{name} = ga_block_reduce<{warps}>({call});")
@@ -279,7 +281,7 @@ class Template(Writer, abc.ABC):
                 self.name_result(1, out, result)
 
     def name_result(self, depth: int, v: Var, value: str) -> None:
-        """Name an element of a result, for what is computed of it."""
+        """Name an element of a result, for later computations."""
         name = self.names[v] = f"v{self.count}"
         self.count += 1
         self.line(depth, f"const {ct.value_type(v.aval)} {name} = {value};")
@@ -360,7 +362,7 @@ class Template(Writer, abc.ABC):
         reducers = {name: self.reducer(v) for v, name in states.items()}
         cells = [Cell(name, r.state, r.bytes) for name, r in reducers.items()]
         work = self.leave_partials(cells, s, slots, rows, many, which)
-        # Merge what all blocks found: each thread takes blocks at fixed distances.
+        # Merge the results of all blocks: each thread takes every n-th block.
         for k, cell in enumerate(cells):
             reducer = reducers[cell.name]
             self.line(1, f"{cell.name} = {reducer.identity};")
@@ -394,7 +396,7 @@ class Template(Writer, abc.ABC):
         words = sum(-(-c.nbytes // 4) for c in cells)
         self.partial = 4 * (words * s.grid * s.rows_a_block + rows)
         # Write this block's results. __threadfence makes them visible to all other blocks before
-        # the ticket is: whoever sees the last ticket sees every result.
+        # the ticket is: a thread that sees the last ticket sees every result.
         named = [f"cell{k} = {self.behind(n, room)}" for k, n in enumerate(starts[1:], 1)]
         named.append(f"tickets = {self.behind(tickets, room)}")
         line = f"const {self.index_type} {', '.join(named)};"
@@ -406,7 +408,7 @@ class Template(Writer, abc.ABC):
         self.line(2, "__threadfence();")
         self.line(1, "}")
         self.line(1, "__shared__ bool last;")
-        # Take a ticket, after all writes of this block: thread 0 takes it, and where it is the only
+        # Take a ticket, after all writes of this block: thread 0 takes it, and if it is the only
         # one that writes, program order is enough.
         if writes != "threadIdx.x == 0":
             self.line(1, "__syncthreads();")
@@ -415,8 +417,8 @@ class Template(Writer, abc.ABC):
         # atomicInc returns the old count and wraps at `top`: no launch has to clear the tickets.
         self.line(1, f"if (threadIdx.x == 0) last = atomicInc({counter}, {top}) == {top};")
         self.line(1, "__syncthreads();")
-        # All threads leave together, so no barrier below waits for one that is gone. The second
-        # fence keeps reads of the results from being moved before the ticket.
+        # All threads return together, so no barrier below waits for one that has returned. The
+        # second fence keeps reads of the results from being moved before the ticket.
         self.line(1, "if (!last) return;")
         self.line(1, "__threadfence();")
         # Tickets are 4 bytes each, rounded up to whole slots.
@@ -427,8 +429,8 @@ class Template(Writer, abc.ABC):
         return rows * many * s.splits
 
     def behind(self, slots: int, room: int) -> str:
-        """Where in the workspace that begins which lies behind partial results of so many slots,
-        `room` bytes each of all blocks.
+        """The start of the part of the workspace behind partial results of so many slots, `room`
+        bytes each of all blocks.
         """
         return self.number(slots * room)
 
@@ -437,14 +439,14 @@ class Template(Writer, abc.ABC):
         return f"{s.splits - but}u"
 
     def open_blocks(self, s: Schedule, steps: tuple[str, int]) -> None:
-        """Open the loop of a thread of the last block over what blocks have left."""
+        """Open the loop of a thread of the last block over the blocks' results."""
         first, step = steps
         if s.splits > 8 * step:  # several reads under way hide their latency
             self.line(1, "#pragma unroll 8")
         self.line(1, f"for (unsigned b = {first}; b < {self.sharing(s)}; b += {step}u) {{")
 
     def left_by(self, cell: Cell, k: int, slot: str) -> str:
-        """What a block has left in its slot of the reduction `k`."""
+        """A block's result in its slot of the reduction `k`."""
         far = "" if cell.slots == 1 else f", {cell.slots * TARGET.slot_bytes}"
         return f"ga_get<{cell.type}{far}>({self.partials_at(k)}, {slot})"
 
@@ -470,9 +472,9 @@ class Template(Writer, abc.ABC):
         ]
         if workspace:
             params.append("unsigned char* work")
-        # Before the text is put together, since only now is known which positions are read.
+        # Before the text is assembled, since only now is it known which positions are read.
         self.tidy()
-        # Declared on top are types, shared arrays and mergers: what a template needs of them is
+        # Types, shared arrays and mergers are declared on top: which of them a template needs is
         # known only now.
         top = [f"    {text}" for text, _ in self.structs.values()]
         top += [f"    __shared__ {text};" for text in self.shared.values()]

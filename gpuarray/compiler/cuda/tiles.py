@@ -135,7 +135,7 @@ class TilesTemplate(MapTemplate):
             self.line(2, f"if ({tests}) continue;")
 
     def prefetch(self, s: Schedule) -> None:
-        """Read what is contiguous along x before the barrier, to keep more bytes under way."""
+        """Read values contiguous along x before the barrier, to keep more bytes in flight."""
         self.last = self.x
         direct = {
             (x.key, x.dims): x

@@ -22,7 +22,7 @@ from gpuarray.core.target import TARGET
 
 
 class TopTemplate(Template):
-    """The largest elements of each row, in order, and where they stand."""
+    """The largest elements of each row, in order, and their positions."""
 
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options)
@@ -42,7 +42,7 @@ class TopTemplate(Template):
         s = Schedule(threads, 1, rows, threads)
         values, numbers = self.outputs
         count = values.aval.shape[self.axis]
-        # A thread reads several elements before it asks which of them may be among the largest.
+        # A thread reads several elements before it tests which of them may be among the largest.
         ahead, warps = TARGET.largest_ahead, threads // 32
         room, turn = 32 * (ahead + 1), threads * ahead
         self.shared["waiting"] = f"unsigned long long waiting[{warps * room}]"
@@ -58,7 +58,7 @@ class TopTemplate(Template):
         self.line(2, f"for (unsigned u = 0; u < {ahead}u; ++u) {{")
         self.line(3, f"const {t} j = first + u * {threads}u + threadIdx.x;")
         self.axis_name[self.axis] = "j"
-        # Nothing is smaller than 0, which stands for what is behind the row.
+        # Nothing is smaller than 0, which is used beyond the end of the row.
         if self.length % turn:
             self.line(3, "x[u] = 0;")
             self.line(3, f"if (j >= {n(self.length)}) continue;")
@@ -68,9 +68,9 @@ class TopTemplate(Template):
         self.line(2, "}")
         self.line(2, f"ga_top_take(top, x, waiting + threadIdx.x / 32u * {room}u);")
         self.line(1, "}")
-        # The lists of all warps become one, that of the first warp.
+        # The lists of all warps are merged into that of the first warp.
         self.line(1, f"ga_top_block<{warps}, {room}>(top, waiting);")
-        # One thread writes one element: the value as it is in memory, and its position.
+        # One thread writes one element: the value as stored in memory, and its position.
         parts, depth, place, found = -(-count // 32), 1, "threadIdx.x", "top.list[0]"
         if parts > 1:
             self.line(1, "if (threadIdx.x >= 32u) return;")

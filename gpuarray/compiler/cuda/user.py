@@ -41,9 +41,9 @@ def user_source(kernel: Kernel) -> KernelSource:
     ]
     inputs = [o.source for o in member.operands if isinstance(o, Load)]
     schedule = Schedule(source.block, grid=grid)
-    # Its author may have declared what he likes, and its threads may meet.
+    # The author may have declared anything, and the threads may synchronise.
     text = "\n".join(lines) + "\n"
-    # What its text reads is not known: each array once.
+    # The reads of its text are not known: count each array once.
     moved = each_once(inputs, eqn.outvars)
     return KernelSource(
         kernel, text, schedule, inputs, list(eqn.outvars), threads_meet=True, traffic=moved

@@ -1,4 +1,4 @@
-"""Vectors of elements: what neighbouring elements of a load have in common.
+"""Vectors of elements: the common parts of neighbouring elements of a load.
 
 Floor 3. In: trees of accesses (core/element.py). Out: `Vectors`, the part of a CUDA Writer that
 reads several elements in one access: whether that is possible, and the expression for it.
@@ -66,7 +66,7 @@ class Vectors(Statements):
                 if isinstance(part, Guarded):
                     return None
                 if isinstance(part, SerialFold) and not self.is_rare(part):
-                    return None  # each element by itself would go past what its neighbours read
+                    return None  # each element separately would read past its neighbours
                 searched |= isinstance(part, SerialFold)
                 if isinstance(part, Element | Address):
                     step = None if self.last is None else part.index.coefficient(self.last)
@@ -87,7 +87,7 @@ class Vectors(Statements):
         """Indices that must be multiples of the vector length for all elements of a vector to agree
         on a test; None if they may differ anyway.
         """
-        # A test without the vector axis says the same for all elements of a vector.
+        # A test without the vector axis is the same for all elements of a vector.
         if self.last not in axes_of(test.index):
             return []
         # All elements of a vector agree where it begins at a multiple of the width, and the bound
@@ -115,14 +115,15 @@ class Vectors(Statements):
             tests = self.tests(access.tests, depth, scope)
             sides = []
             for side in (access.inside, access.outside):
-                # The statements of each side go inside its branch, so they are collected apart.
+                # The statements of each side go inside its branch, so they are collected
+                # separately.
                 outside, self.lines = self.lines, []
                 text = self.vector(side, kind, width, depth + 1, dict(scope))
                 sides.append((self.lines, text))
                 self.lines = outside
             return self.select(tests, sides, kind, depth)
-        # The same for all elements: one value in all places.
-        # The element type stands between < and the last comma of `ga_vec<T, N>`.
+        # The same for all elements: one value in all lanes. The element type is between < and the
+        # last comma of `ga_vec<T, N>`.
         element = kind[kind.index("<") + 1 : kind.rindex(",")]
         half = element in ct.HALF_TYPES
         if self.is_uniform(access):

@@ -73,7 +73,7 @@ class Writer(Vectors):
         return width
 
     def fetch(self, depth: int, members: list[Member], width: int) -> Fetched:
-        """Read what a vector of elements needs, before the loop over them.
+        """Read the operands of a vector of elements, before the loop over them.
 
         Returns the text of element `e` of each load that is a vector or constant along it.
         """
@@ -135,7 +135,7 @@ class Writer(Vectors):
         if width == 1:
             self.element(depth, members, stores, states, dict(self.read_before), {})
             return
-        # Read whole vectors; a copy writes them back at once.
+        # Read whole vectors; a copy writes them back directly.
         fetched = self.fetch(depth, members, width)
         copied = self.copied_vector(members, fetched)
         if copied is not None:
@@ -172,7 +172,9 @@ class Writer(Vectors):
         return ""
 
     def copied_vector(self, members: list[Member], fetched: Fetched) -> str | None:
-        """The vector that a kernel has read, if it only stores it; None for other kernels."""
+        """The vector that a kernel has read, if the kernel only stores it; None for other
+        kernels.
+        """
         if self.group.copy_of is None:
             return None
         (v,), (load,) = self.outputs, members[0].operands

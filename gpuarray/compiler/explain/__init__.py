@@ -1,1 +1,1 @@
-"""What a compiled program does, as facts, tables and drawings."""
+"""Facts, tables and drawings of a compiled program."""

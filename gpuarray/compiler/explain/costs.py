@@ -1,7 +1,7 @@
-"""What the steps of a plan move and start: kernels, library routines, turns of loops, branches.
+"""The costs of the steps of a plan: kernels, library routines, loop iterations, branches.
 
-Floor 3. In: a step of a plan. Out: its `Cost`. Here are the rules that hold on every machine; what
-a GPU's kernels and libraries add is said by backends/cuda/moved.py.
+Floor 3. In: a step of a plan. Out: its `Cost`. These rules hold on every machine;
+backends/cuda/moved.py adds those of a GPU's kernels and libraries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpuarray.util import Struct
 
 
 class Cost(Struct):
-    """What a step moves and starts.
+    """The bytes that a step moves, and its launches.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Cost(Struct):
     read, written :
         Bytes that it reads and writes.
     turns :
-        How often the body of a loop runs; 0 for other steps.
+        The number of iterations of a loop; 0 for other steps.
     guessed :
         Whether the number of turns is a guess.
     estimated :
@@ -48,7 +48,7 @@ class Cost(Struct):
             self.launches + other.launches,
             self.read + other.read,
             self.written + other.written,
-            # The loop that turns most often stands for all.
+            # The loop with the most iterations represents all.
             max(self.turns, other.turns),
             guessed=self.guessed or other.guessed,
             estimated=self.estimated or other.estimated,
@@ -60,7 +60,7 @@ class Cost(Struct):
         return self.replace(launches=launches, read=read, written=written, turns=turns)
 
     def facts(self) -> dict[str, object]:
-        """What a table says of it beside the bytes."""
+        """The facts for a table, besides the bytes."""
         found: dict[str, object] = {}
         if self.turns:
             found["turns"] = f"about {self.turns}" if self.guessed else self.turns
@@ -75,7 +75,7 @@ class Cost(Struct):
         return max((self.read + self.written) / machine.bytes, flops / machine.instructions)
 
 
-#: Nothing is moved, and nothing is started.
+#: No bytes, and no launches.
 NOTHING = Cost(launches=0)
 
 
@@ -98,7 +98,7 @@ def total(plan: Plan, of: Callable[[DeviceStep], Cost]) -> Cost:
 
 
 def of_eqn(eqn: Eqn) -> Cost:
-    """The cost of an equation that is a step of its own; views are free."""
+    """The cost of an equation that is a separate step; views are free."""
     if eqn.primitive.kind is Kind.VIEW or eqn.primitive.same_bytes:
         return NOTHING
     read = eqn_reads(eqn)
@@ -113,7 +113,7 @@ def of_flow(
     Parameters
     ----------
     asked :
-        The cost of telling the host a number by which it decides how to go on.
+        The cost of sending the host a number by which it decides how to continue.
     """
     flow = None if eqn.primitive.flow is None else eqn.primitive.flow(eqn)
     if isinstance(flow, Choice):
@@ -128,7 +128,7 @@ def of_flow(
     turn += Cost(len(rows), stacked, stacked)
     if flow.length is not None:
         return turn.times(flow.length)
-    # A condition is asked once more than the body runs.
+    # A condition is evaluated once more than the body runs.
     assert flow.condition is not None
     test = of(flow.condition) + asked(flow.condition.outvars[0])
     return (turn + test).replace(guessed=True).times(int(TARGET.guessed_steps)) + test

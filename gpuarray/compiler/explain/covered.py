@@ -1,8 +1,8 @@
-"""How much of each exchange the work beside it covers, by a walk through a plan in its order.
+"""How much of each exchange overlaps with other work, by walking through a plan in its order.
 
-Floor 3. In: a plan whose exchanges are split in start and wait (compiler/lower/overlap.py), and the
-seconds of steps and exchanges. Out: for each exchange the seconds in which devices wait for it.
-What is said of one device holds for all: they run the same steps.
+Floor 3. In: a plan whose exchanges are split into start and wait (compiler/lower/overlap.py), and
+the seconds of steps and exchanges. Out: for each exchange the seconds in which devices wait for it.
+One device represents all: they run the same steps.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def waits(
     sent :
         The seconds of the exchanges of a step; 0 for one that has none.
     """
-    now = link = 0.0  # when the device, and the network, have done what was asked of them
+    now = link = 0.0  # when the device, and the network, have finished their work
     ends: dict[int, float] = {}  # of exchanges that are under way
     waited: dict[int, float] = {}
 
-    # A device waits when it comes to the first step that reads what an exchange brings.
+    # A device waits when it reaches the first step that reads the results of an exchange.
     def wait(before: int) -> None:
         nonlocal now
         for key in [k for k in ends if plan.halves[k].until <= before]:
@@ -49,7 +49,7 @@ def waits(
             ends[id(step)] = link
             continue
         now += work(step)
-        if seconds := sent(step):  # of a loop or branch: nothing is known of what runs beside
+        if seconds := sent(step):  # inside a loop or branch: the overlap is not known
             now = link = max(now, link) + seconds
             waited[id(step)] = seconds
     wait(len(plan.steps))

@@ -11,7 +11,7 @@ _MONO = "ui-monospace,SFMono-Regular,Menlo,Consolas,monospace"
 
 
 def escape(words: str) -> str:
-    """Words as they must stand in SVG or HTML.
+    """Escape text for SVG or HTML.
 
     >>> escape("a < b & c")
     'a &lt; b &amp; c'
@@ -76,7 +76,7 @@ class Drawing:
         )
 
     def line(self, points: str, edge: str = RULE, width: float = 1, arrow: bool = False) -> None:
-        """A line along an SVG path such as "M0 0 L10 0", with a head where it ends if `arrow`."""
+        """A line along an SVG path such as "M0 0 L10 0", with a head at its end if `arrow`."""
         head = ' marker-end="url(#head)"' if arrow else ""
         self._shapes.append(
             f'<path d="{points}" fill="none" stroke="{edge}" stroke-width="{width:g}"{head}/>'

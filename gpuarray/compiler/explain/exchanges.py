@@ -1,8 +1,8 @@
-"""What devices send to each other: facts of a plan's exchanges, and how long they are predicted to
-take.
+"""Data that devices send to each other: facts of a plan's exchanges, and their predicted times.
 
-Floor 3. In: the grid of devices, what the partitioner noted, and a network (compiler/partition/
-network.py). Out: facts of single steps for an Explanation, and remarks on all of them.
+Floor 3. In: the grid of devices, the partitioner's notes, and a network
+(compiler/partition/network.py). Out: facts of single steps for an Explanation, and remarks on all
+of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpuarray.primitives.collective import ops, together
 
 
 class Sent(NamedTuple):
-    """An exchange: its equation, how often it is done, its seconds each time and by which way."""
+    """An exchange: its equation, number of repetitions, seconds each time and algorithm."""
 
     eqn: Eqn
     times: int
@@ -37,11 +37,11 @@ class Exchanges:
     Parameters
     ----------
     grid :
-        Its devices. What is known of their places is the order in which it numbers them.
+        Its devices. Their topology follows from the order in which the grid numbers them.
     notes :
         The moves that partitioning needed, and why.
     network :
-        What they are joined by; None predicts no times.
+        Their connections; None predicts no times.
     """
 
     def __init__(self, grid: Grid, notes: Iterable[Any], network: Network | None = None):
@@ -56,19 +56,19 @@ class Exchanges:
         return sum(x.times * x.seconds for x in self._sent(step))
 
     def cover(self, plan: Plan, work: Callable[[DeviceStep], float]) -> None:
-        """Find out how much of each exchange of a plan the steps beside it cover.
+        """Find out how much of each exchange of a plan overlaps with other steps.
 
         work: the seconds that a step computes
         """
         self.waits = waits(plan, work, self.seconds)
 
     def facts(self, eqn: Eqn) -> dict[str, Any]:
-        """Return the facts of a step: between whom, how much, what needs it, and for how long."""
+        """Return the facts of a step: its groups, bytes, reason and predicted time."""
         if not talks(eqn):
             return {}
         sent = list(self._sent(eqn))
         self.sent += sent
-        # A loop or branch holds exchanges of several kinds: only the times of all are told.
+        # A loop or branch holds exchanges of several kinds: report only their total time.
         found = self._of_one(eqn) if eqn.primitive.kind is Kind.COLLECTIVE else {}
         if self.network is not None and sent:
             found["predicted"] = _time(sum(x.times * x.seconds for x in sent))
@@ -84,8 +84,8 @@ class Exchanges:
             "devices": self.grid.size(names),
             "bytes a device": sum(a.aval.nbytes for a in eqn.invars),
         }
-        # Moves are noted in the order in which they are bound, mostly at the line of the exchange;
-        # what a later reader settles is bound at that reader's.
+        # Moves are noted in the order in which they are bound, usually at the line of the exchange;
+        # sums settled by a later reader are bound at that reader's.
         alone = together.alone(eqn.primitive).name
         alike = [n for n in self.notes if n.sent.startswith(alone)]
         here = [n for n in alike if n.site == eqn.site]
@@ -107,9 +107,9 @@ class Exchanges:
             return
         flow = None if eqn.primitive.flow is None else eqn.primitive.flow(eqn)
         if isinstance(flow, Loop):
-            # How often a while loop goes round is not known: what is told is one step.
+            # The trip count of a while loop is not known: report one iteration.
             times *= flow.length or 1
-        # Which branch runs is not known: the first stands for all.
+        # The branch that will run is not known: the first represents all.
         graphs: Iterable[Graph] = flow.branches[:1] if isinstance(flow, Choice) else subgraphs(eqn)
         for graph in graphs:
             for inner in graph.eqns:
@@ -132,9 +132,9 @@ class Exchanges:
         return network.cost(kind, nbytes, count), network.algorithm(kind, nbytes, count)
 
     def remarks(self) -> tuple[str, ...]:
-        """Return what is to be said of all exchanges; nothing where no times are predicted.
+        """Return remarks on all exchanges; empty if no times are predicted.
 
-        Facts must have been asked for, of all steps.
+        The facts of all steps must have been computed before.
         """
         network = self.network
         if network is None or not self.sent:

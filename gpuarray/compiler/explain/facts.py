@@ -36,14 +36,14 @@ from gpuarray.core.primitive import Kind
 
 # The data is plain (records.py); these two classes add how it is shown.
 class StepFacts(StepRecord):
-    """One step that runs on the device; as text its operations and the lines that ask for them."""
+    """One step that runs on the device; as text its operations and the lines that recorded them."""
 
     def __str__(self) -> str:
         return tables.kernel_text(self)
 
 
 class Explanation(Record):
-    """The steps of a function and what they cost, as text, as a picture, as a page."""
+    """The steps of a function and their costs, as text, as a picture, as a page."""
 
     def __str__(self) -> str:
         return tables.table(self)
@@ -53,7 +53,7 @@ class Explanation(Record):
         return tables.svg(self)
 
     def to_html(self) -> str:
-        """A page that stands alone: picture, table, and each kernel beside the user's lines."""
+        """A self-contained page: picture, table, and each kernel with the user's lines."""
         return tables.html(self)
 
 
@@ -76,7 +76,7 @@ def explain_plan(
     exchange :
         Facts of a step that sends values between devices.
     cost :
-        What a step moves and starts.
+        The bytes that a step moves, and its launches.
     """
     # Steps that run; views are free. Arrays are numbered as they appear.
     on_device = device_facts or {}
@@ -87,7 +87,7 @@ def explain_plan(
     stored = {v for s in plan.steps for v in step_outputs(s)}
     unstored = {v for e in plan.graph.eqns for v in e.outvars} - stored
     maker = {v: names[id(s)] for s in shown for v in step_outputs(s)}
-    # The cost beside that of running each operation alone.
+    # The cost compared with running each operation separately.
     return Explanation(
         name or plan.graph.debug_name or "function",
         tuple(
@@ -114,7 +114,7 @@ def _boundaries(refusals: list[Refusal], maker: dict[Var, str]) -> tuple[Boundar
         return next((maker[v] for v in step_outputs(step) if v in maker), "")
 
     found = [(name(r.producer), name(r.consumer), r.reason) for r in refusals]
-    # Left out: steps that are gone by now, and two that have become one kernel.
+    # Left out: steps that no longer exist, and two that have become one kernel.
     kept = dict.fromkeys(f for f in found if f[0] and f[1] and f[0] != f[1])
     return tuple(Boundary(*f) for f in kept)
 
@@ -122,7 +122,7 @@ def _boundaries(refusals: list[Refusal], maker: dict[Var, str]) -> tuple[Boundar
 def _intermediates(
     plan: Plan, maker: dict[Var, str], shown: Sequence[tuple[DeviceStep, str]]
 ) -> tuple[Intermediate, ...]:
-    """What was decided of the values between steps, results of the program left out."""
+    """The decisions about values between steps, without results of the program."""
     computed: dict[Var, list[str]] = {}
     for step, name in shown:
         for v in inlined_values(step):
@@ -132,7 +132,7 @@ def _intermediates(
     found = []
     for v, (reason, cost, times) in plan.decisions.items():
         steps = computed.get(v, []) if reason.inline else [maker[v]] if v in maker else []
-        # Values that nothing reads, and those of equations that a pass has replaced, are nowhere.
+        # Unread values, and those of equations that a pass has replaced, do not exist.
         if v not in results and v in made_by and steps:
             eqn = made_by[v]
             found.append(
@@ -158,7 +158,8 @@ def _step_names(steps: Sequence[DeviceStep]) -> dict[int, str]:
     """Names of steps by id; library steps are named after their place and operation."""
     names = {}
     for i, step in enumerate(steps):
-        # Two calls of one routine need two names, so a step of a library has its place in its name.
+        # Two calls of one routine need two names, so the name of a library step contains its
+        # position.
         names[id(step)] = f"s{i}_{step.primitive.name}" if isinstance(step, Eqn) else step.name
     return names
 
@@ -214,7 +215,7 @@ def _with_facts(kernel: StepFacts, on_device: dict[str, dict[str, Any]]) -> Step
     if kernel.name not in on_device:
         return kernel
     facts = dict(on_device[kernel.name])
-    # These two have fields of their own; all other facts are shown under their names.
+    # These two have their own fields; all other facts are shown under their names.
     source, seconds = facts.pop("source"), facts.pop("roofline_seconds")
     facts["roofline"] = f"{seconds * 1e6:.2f} us"
     return kernel.replace(facts=kernel.facts | facts, source=source, roofline_seconds=seconds)

@@ -1,8 +1,8 @@
 """Grades of kernels: the share of the time a kernel should take of the least that it could.
 
 Floor 3. In: a kernel's text with its launch and traffic. Out: a number up to 1, from figures of
-core/target.py alone, so that it is the same on every machine. Times are told in bytes: so many
-would move meanwhile.
+core/target.py alone, so that it is the same on every machine. Times are measured in bytes: as many
+as could be moved meanwhile.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from gpuarray.core.target import TARGET
 def grade(kernel: KernelSource) -> float:
     """The least time for the work of a kernel, divided by the time that its launch should take.
 
-    The least: a launch, then every byte once at full speed, or the arithmetic if that takes longer.
-    What costs more: passes that read again, blocks that do not divide among the multiprocessors,
-    too few bytes under way while a thread waits, and accesses that are narrow.
+    The minimum: a launch, then every byte once at full bandwidth, or the arithmetic if that takes
+    longer. Additional costs: passes that read again, blocks that do not divide evenly among the
+    multiprocessors, too few bytes in flight while a thread waits, and narrow accesses.
     """
     s, moved = kernel.schedule, kernel.traffic
     work = step_work(kernel.kernel) / TARGET.instructions_a_byte

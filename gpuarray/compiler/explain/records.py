@@ -1,4 +1,4 @@
-"""What an explanation consists of, as plain data: steps, their operations and arrays.
+"""The parts of an explanation, as plain data: steps, their operations and arrays.
 
 Floor 3. Made by facts.py, shown by tables.py.
 """
@@ -20,7 +20,7 @@ class Value(Struct):
 
 
 class OperationRecord(Struct):
-    """One operation of a step, as text, and the place in the user's program that asked for it."""
+    """One operation of a step, as text, and the place in the user's program that recorded it."""
 
     name: str
     text: str
@@ -31,7 +31,7 @@ class OperationRecord(Struct):
 
     @property
     def user_line(self) -> str:
-        """`file.py:12`, or nothing where the place is not known."""
+        """`file.py:12`, or an empty string if the place is not known."""
         # The file's name without its folders: tables have little room.
         return f"{os.path.basename(self.file)}:{self.line}" if self.file else ""
 
@@ -57,8 +57,8 @@ class StepRecord(Struct):
     roofline_seconds :
         The least time it can take, where a GPU was named.
     bytes_read, bytes_written :
-        Bytes that it moves: of a gather what it picks, of passes over a row and turns of a loop
-        all, of routines of libraries at least so much.
+        Bytes that it moves: for a gather those it picks, for passes over a row and iterations of a
+        loop the total, for library routines a lower bound.
     launches :
         Kernels, routines and copies that it starts.
     body :
@@ -120,7 +120,9 @@ class StepRecord(Struct):
 
 
 class Boundary(Struct):
-    """Two steps of which the second reads what the first wrote, and why they are two."""
+    """Two steps of which the second reads results of the first, and the reason why they were not
+    fused.
+    """
 
     first: str
     second: str
@@ -138,7 +140,7 @@ class Intermediate(Struct):
     text :
         Its type: `f32[2000,3000]`.
     operation :
-        What computes it, and the line that asked for it.
+        What computes it, and the line that recorded it.
     stored :
         Whether a step writes it to memory.
     steps :
@@ -146,8 +148,8 @@ class Intermediate(Struct):
     reason, thresholds :
         Why, and the fields of `Target` and `Processor` (`gpuarray/core/target.py`) that say so.
     cost, times :
-        Multiply-adds that an element takes, and how often an element would be computed on average;
-        None where it did not depend on them.
+        Cost of an element in multiply-adds, and how many times an element would be computed on
+        average; None if the decision did not depend on them.
     """
 
     text: str
@@ -170,19 +172,19 @@ class Intermediate(Struct):
 
 
 class Record(Struct):
-    """The steps of a function in the order in which they run, and what they cost.
+    """The steps of a function in execution order, and their costs.
 
     Attributes
     ----------
     intermediates :
-        Why values between operations are stored or computed where they are read: on a GPU, and in
-        native code. Of what one step computes and uses itself there is nothing to decide.
+        Why values between operations are stored or recomputed at their uses: on a GPU, and in
+        native code. Values that one step computes and uses itself are not listed.
     bytes_unfused, launches_unfused :
-        The same cost if each operation were a step of its own.
+        The same cost if each operation were a separate step.
     temporary_bytes :
         The most memory that values between steps take at one time.
     remarks :
-        What is to be said of the whole, a line each.
+        Remarks on the whole program, one line each.
     """
 
     name: str
@@ -213,7 +215,7 @@ class Record(Struct):
     @property
     def bytes_moved(self) -> int:
         """Bytes that all steps read and write."""
-        # What a step leaves for another one counts twice: it is written, then read.
+        # A value passed from step to step counts twice: it is written, then read.
         return sum(s.bytes_read + s.bytes_written for s in self.steps)
 
     @property

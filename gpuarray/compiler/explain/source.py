@@ -39,7 +39,7 @@ MACHINES = {
 
 
 def machine_of(arch: str) -> Machine:
-    """The GPU of an architecture; ValueError where there is none of this name."""
+    """The GPU of an architecture; ValueError if it is unknown."""
     if arch not in MACHINES:
         raise ValueError(f"arch must be one of {', '.join(MACHINES)}, got {arch!r}")
     return MACHINES[arch]
@@ -49,7 +49,7 @@ def emitted(
     plan: Plan, user_lines: bool = False
 ) -> Iterator[tuple[DeviceStep, KernelSource | None]]:
     """The steps a GPU would run, with the text of kernels; None for routines of libraries."""
-    # Views run nothing, so they do not show.
+    # Views run nothing, so they are not shown.
     for step in plan.device_steps:
         if not isinstance(step, Eqn):
             yield step, emit(step, Options(user_lines))
@@ -58,7 +58,7 @@ def emitted(
 
 
 def cuda_source(plan: Plan) -> str:
-    """All kernels of a plan in the order of their launches, behind what they call.
+    """All kernels of a plan in launch order, after the helpers they call.
 
     Steps that are routines of libraries are comments. So are the user's lines, which text that is
     compiled to run does not have: that text is the key of the cache.
@@ -74,7 +74,7 @@ def cuda_source(plan: Plan) -> str:
 def device_facts(
     plan: Plan, arch: str, compile: Callable[[str, str], Any] | None
 ) -> dict[str, dict[str, Any]]:
-    """What each kernel is on a GPU of this architecture, by its name.
+    """The facts of each kernel on a GPU of this architecture, by its name.
 
     compile(source, arch) -> something with `.kernels[name].registers` and `.spills`; without it
     these two are missing.

@@ -1,7 +1,7 @@
 """An Explanation as text, as a picture, as a page.
 
 Floor 3. In: a Record of a program (`records.py`). Out: text, SVG, HTML. The user's own lines are
-read from their files here, when they are shown; they are no part of what is compiled.
+read from their files here, when they are shown; the compiled text does not contain them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def size(nbytes: float) -> str:
     >>> size(48_000_000), size(12)
     ('48.0 MB', '12 B')
     """
-    # From 100 units on a decimal says nothing: 100 MB, 99.9 MB.
+    # From 100 units on there are no decimals: 100 MB, 99.9 MB.
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if nbytes >= scale:
             return f"{nbytes / scale:.{1 if nbytes < 100 * scale else 0}f} {unit}"
@@ -99,7 +99,7 @@ def headline(e: Record) -> str:
 
 
 def comparison(e: Record) -> str:
-    """What the same operations would cost one by one."""
+    """The cost of the same operations one by one."""
     return f"one by one: {plural(e.launches_unfused, 'launch')}, {size(e.bytes_unfused)}"
 
 
@@ -187,7 +187,7 @@ def _fit(ops: Sequence[str], width: int) -> str:
 
 
 def kernel_text(s: StepRecord) -> str:
-    """One step: what goes in and out, then each operation with the user's line beside it."""
+    """One step: its inputs and outputs, then each operation with the user's line."""
     ins = ", ".join(v.text for v in s.inputs)
     outs = ", ".join(v.text for v in s.outputs)
     # The header, the facts, then the operations in two columns: formula and user's line.
@@ -204,11 +204,11 @@ def kernel_text(s: StepRecord) -> str:
 
 
 def svg(e: Record) -> str:
-    """Boxes in the order in which they run; arrows for what one writes and another reads."""
+    """Boxes in execution order; arrows from writers to readers."""
     # Heights of the boxes first: the sheet must be as high as all of them.
     wide, margin, line = 560, 20, 16
     tall = [34 + line * (len(_box_lines(s)) + len(s.facts)) + 10 for s in e.steps]
-    # Arrows run right of the boxes, in lanes; the widest label says how much room they need.
+    # Arrows run right of the boxes, in lanes; the widest label determines their width.
     links = _links(e.steps)
     lanes = _lanes(links)
     right = max(
@@ -237,8 +237,8 @@ def svg(e: Record) -> str:
             sheet.text(margin + 12, at, f"{name}: {value}", size=11, fill=FAINT)
             at += line
         y += high + 26
-    # An arrow from the foot of the writer to the head of the reader; those of other lanes end a
-    # little lower, so that heads do not cover one another.
+    # An arrow from the foot of the writer to the head of the reader; those of other lanes end
+    # slightly lower, so that heads do not cover one another.
     edge = margin + wide
     for (i, j, value), lane in zip(links, lanes, strict=True):
         x = edge + 24 + 22 * lane
@@ -253,7 +253,7 @@ def _label(value: Value) -> str:
 
 
 def _box_lines(s: StepRecord, most: int = 16) -> list[tuple[str, str]]:
-    """The operations of a box, cut to what it can show."""
+    """The operations of a box, limited to what fits."""
     rows = [(o.text if len(o.text) < 62 else o.text[:59] + "...", o.origin) for o in s.operations]
     if len(rows) <= most:
         return rows
@@ -264,7 +264,7 @@ def _box_lines(s: StepRecord, most: int = 16) -> list[tuple[str, str]]:
 
 
 def _links(steps: Sequence[StepRecord]) -> list[tuple[int, int, Value]]:
-    """(writer, reader, value) by position, for every value that goes from step to step."""
+    """(writer, reader, value) by position, for every value passed from step to step."""
     writer = {v.number: i for i, s in enumerate(steps) for v in s.outputs}
     return [
         (writer[v.number], j, v)
@@ -298,7 +298,7 @@ svg { max-width: 100%; height: auto }
 
 
 def html(e: Record) -> str:
-    """A page with everything in it: it refers to no other file."""
+    """A self-contained page: it refers to no other file."""
     parts = [
         "<!doctype html>",
         f'<html lang="en"><meta charset="utf-8"><title>{escape(headline(e))}</title>',
@@ -307,7 +307,7 @@ def html(e: Record) -> str:
         svg(e),
         f"<pre>{escape(table(e))}</pre>",
     ]
-    # Below the picture each kernel, its operations beside the user's lines.
+    # Below the picture each kernel, its operations with the user's lines.
     for s in e.steps:
         parts += [
             f"<h2>{escape(s.name)}</h2>",
@@ -322,8 +322,8 @@ def html(e: Record) -> str:
 
 
 def _source_lines(operations: Sequence[OperationRecord]) -> str:
-    """The user's lines that a step does, as they stand in their files."""
-    # Each line once, however many operations it asked for.
+    """The user's lines of a step, from their files."""
+    # Each line once, however many operations it recorded.
     places = dict.fromkeys((o.file, o.line, o.user_line) for o in operations if o.file)
     rows = [(where, linecache.getline(file, line).strip()) for file, line, where in places]
     return "\n".join(columns(rows)) or "(the lines that asked for this are not known)"

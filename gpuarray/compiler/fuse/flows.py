@@ -1,4 +1,4 @@
-"""Flows: what a kernel runs for each element where there are loops and branches.
+"""Flows: the statements that a kernel with loops and branches runs for each element.
 
 Floor 3. Plain data, made by loops.py, written as text by cuda/loop.py: statements on registers and
 on elements of memory, every value labelled with the axes that it runs along. `flow_lines` puts one
@@ -19,8 +19,8 @@ from gpuarray.util import Struct
 
 
 class Register(Struct, frozen=False, eq=False):
-    """A value of which a thread holds its own element. `labels` are those of loops.py while it
-    still finds out which axes are the same; `dims`, axes of the space, replace them at the end.
+    """A value of which a thread holds its own element. `labels` are those of loops.py during
+    unification; `dims`, axes of the space, replace them at the end.
     """
 
     aval: ShapedArray
@@ -38,8 +38,8 @@ class Register(Struct, frozen=False, eq=False):
 
 
 class Turn(Struct):
-    """The current step of a loop, used as an axis of the arrays that the loop goes through. Its
-    number is negative, unlike those of the space's axes; `length` is the number of steps.
+    """The current step of a loop, used as an axis of the arrays that the loop scans. Its number is
+    negative, unlike those of the space's axes; `length` is the number of steps.
     """
 
     number: int
@@ -56,8 +56,8 @@ class Picked(Struct, frozen=False, eq=False):
 
 
 class Seen(Struct, frozen=False, eq=False):
-    """An element of an operand in memory. `path` says which: views, steps of loops and computed
-    indices, the first applied first.
+    """An element of an operand in memory. `path` selects it: views, steps of loops and computed
+    indices, applied in order.
     """
 
     aval: ShapedArray
@@ -118,7 +118,7 @@ Statement = Compute | Repeat | Choose
 
 
 class Flow(Struct, frozen=False, eq=False):
-    """What a kernel runs for each element of a space.
+    """The statements that a kernel runs for each element of a space.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class Flow(Struct, frozen=False, eq=False):
     weight: float
 
     def reads_of(self, operand: int) -> int:
-        """How often each element of the space reads an operand that is in memory."""
+        """How many times each element of the space reads an operand in memory."""
         # Once for each combination of steps of the loops around the read.
         paths = [x.path for x in self.seen if x.operand == operand]
         return sum(math.prod(p.length for p in path if isinstance(p, Turn)) for path in paths)
@@ -163,14 +163,14 @@ class Flow(Struct, frozen=False, eq=False):
 
 
 def _step_name(step: Eqn | Turn | Picked) -> str:
-    # Words for where a read goes: the step of a loop, or the name of the view or gather.
+    # A description of where a read goes: the step of a loop, or the name of the view or gather.
     if isinstance(step, Turn):
         return "step"
     return (step if isinstance(step, Eqn) else step.eqn).primitive.name
 
 
 def flow_lines(flow: Flow, operands: Sequence[str]) -> list[tuple[Eqn, str]]:
-    """What runs for an element: a line for each equation, indented by the loops around it. The
+    """The statements for an element: a line for each equation, indented by the loops around it. The
     first is that of the whole, without its results.
 
     Parameters

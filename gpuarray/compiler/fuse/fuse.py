@@ -1,12 +1,11 @@
-"""Fuse equations into groups: what becomes one kernel.
+"""Fuse equations into groups, each of which becomes one kernel.
 
-Floor 3. In: a simplified Graph. Out: steps in order, each a FusedGroup or a single equation that is
-a step of its own.
+Floor 3. In: a simplified Graph. Out: steps in order, each a FusedGroup or a single equation.
 
-Greedy, in two stages: each equation is merged with its producers as soon as it is seen, nearest
-first; when all are seen, siblings (groups that read the same value) are merged. Whether two groups
-fit together is decided by merge.py; here it is decided which pairs are tried, and that no merge
-closes a cycle between steps.
+Greedy, in two stages: each equation is merged with its producers as soon as it is reached, nearest
+first; after the last one, siblings (groups that read the same value) are merged. merge.py decides
+whether two groups fit together; this module decides which pairs are tried, and that no merge closes
+a cycle between steps.
 """
 
 from __future__ import annotations
@@ -68,12 +67,12 @@ class _Fuser:
         self.index = GraphIndex(graph)
         self.step_of: dict[Var, int] = {}  # which step computes a value
         self.steps_by_id: dict[int, _OpenStep] = {}
-        # For each step, the position of the last equation in it or in any step it needs. It never
-        # falls along a path from producer to consumer, so the search for cycles can stop at a step
-        # whose number is below that of the one sought.
+        # For each step, the position of the last equation in it or in any step it depends on. It
+        # never decreases along a path from producer to consumer, so the search for cycles can stop
+        # at a step whose number is below that of the target.
         self.latest: dict[int, int] = {}
-        # For each step those that compute what it reads, and those that read its results: asked
-        # for at every attempt to merge, so kept and not gathered again.
+        # For each step those that compute its inputs, and those that read its results: needed at
+        # every attempt to merge, so maintained incrementally.
         self.producers: dict[int, set[int]] = {}
         self.readers: dict[int, set[int]] = {}
         self.refused: dict[tuple[int, int], str] = {}  # pairs of steps that did not merge, and why
@@ -85,7 +84,7 @@ class _Fuser:
             # Views and generators are no steps: each reader takes them into its own loads.
             if is_view(eqn) or self._is_free_generator(eqn):
                 continue
-            # What can be fused starts as a group of its own; all else stays an equation.
+            # A fusible equation starts as a separate group; any other stays an equation.
             if kind is Kind.REDUCTION or is_elementwise(eqn):
                 step: _OpenStep = self._group_of_one(eqn)
             else:
@@ -101,19 +100,19 @@ class _Fuser:
             self._merge_tails()
 
     def _flow(self, eqn: Eqn) -> GroupBuilder | None:
-        """A loop or a branch as a group, where each element goes its own way."""
-        # Results that nobody reads need no registers.
+        """A loop or a branch as a group, where each element has its own control flow."""
+        # Unread results need no registers.
         used = {v for v in eqn.outvars if v in self.index.uses}
         return flow_group(eqn, used, self.index)
 
     def _is_free_generator(self, eqn: Eqn) -> bool:
-        """Whether values depend on their index alone: computing them again costs nothing, so
-        every reader does.
+        """Whether values depend only on their index: recomputing them costs nothing, so every
+        reader does.
         """
         return eqn.primitive.kind is Kind.GENERATOR and not eqn.invars
 
     def _add(self, step: _OpenStep, eqn: Eqn, number: int) -> int:
-        """Note a new step, what it computes and which steps it reads."""
+        """Record a new step, the values it computes and the steps it reads."""
         self.steps_by_id[number] = step
         self.readers[number] = set()
         for v in eqn.outvars:
@@ -142,7 +141,7 @@ class _Fuser:
         for n in after:
             producers[n].discard(b)
             producers[n].add(a)
-        # What reads a now needs the last equation of b as well: raise `latest` along all paths.
+        # Readers of a now depend on the last equation of b as well: raise `latest` along all paths.
         self.latest[a] = max(self.latest[a], self.latest.pop(b))
         waiting = [a]
         while waiting:
@@ -157,12 +156,12 @@ class _Fuser:
         """The values a step reads, looked at through views."""
         if isinstance(step, GroupBuilder):
             return step.sources()
-        # A view costs nothing to read through: what counts is the value in memory behind it.
+        # Reading through a view is free: only the underlying value in memory counts.
         return [self.index.base(a)[0] for a in step.invars if isinstance(a, Var)]
 
     def _group_of_one(self, eqn: Eqn) -> GroupBuilder:
         """A group of one equation, every operand a load."""
-        # The space: of a reduction what it reads, otherwise what it writes.
+        # The space of a reduction is that of its operand, otherwise that of the result.
         if eqn.primitive.kind is Kind.REDUCTION:
             shape = eqn.invars[0].aval.shape
         else:
@@ -207,7 +206,7 @@ class _Fuser:
                 if not isinstance(producer, GroupBuilder):
                     continue
                 if self.apart and _is_total(producer):
-                    continue  # until it is known what else its readers wait for
+                    continue  # until it is known which other inputs its readers wait for
                 if self._try_merge(maker, number):
                     number = maker
                     break
@@ -215,7 +214,7 @@ class _Fuser:
                 return  # no producer was merged: the step has taken all it can
 
     def _merge_tails(self) -> None:
-        """Merge what is computed of a reduction of a whole array alone with it."""
+        """Merge steps that only use the reduction of a whole array with it."""
         for number, step in sorted(self.steps_by_id.items()):
             before = self.producers.get(number, set())
             if isinstance(step, GroupBuilder) and not step.axes and len(before) == 1:
@@ -283,11 +282,11 @@ class _Fuser:
         else:
             why_not = merge(one, two, siblings)
         if why_not:
-            # Siblings exchange no value, so nobody asks why they were not merged.
+            # Siblings exchange no value, so `explain` does not report why they were not merged.
             if not siblings:
                 self.refused[(a, b)] = why_not
             return False
-        # What b computes is now computed by a.
+        # a now computes b's values.
         del self.steps_by_id[b]
         for v in (*two.made, *two.aside):
             self.step_of[v] = a
@@ -295,8 +294,8 @@ class _Fuser:
         return True
 
     def _stays_apart(self, a: int, b: int, siblings: bool) -> bool:
-        """Whether step b goes over arrays where step a reduces them, or computes single numbers of
-        many that are reduced: then it is one kernel with others that do.
+        """Whether step b goes over arrays that step a reduces, or computes scalars from many such
+        reductions: then it is better merged horizontally with similar steps.
         """
         one, two = self.steps_by_id[a], self.steps_by_id[b]
         assert isinstance(one, GroupBuilder) and isinstance(two, GroupBuilder)
@@ -309,7 +308,7 @@ class _Fuser:
         return len(totals) >= TARGET.fewest_alike
 
     def _closes_cycle(self, a: int, b: int) -> bool:
-        """Whether the merged step would need itself: a third step lies between the two, or the
+        """Whether the merged step would depend on itself: a third step is between the two, or the
         second comes before the first.
         """
         producers = self.producers
@@ -324,7 +323,7 @@ class _Fuser:
             if top == target:
                 return True
             if self.latest[top] < least:
-                continue  # else its number would be at least that of the target
+                continue  # otherwise its number would be at least that of the target
             for number in self.producers[top]:
                 if number not in seen:
                     seen.add(number)
@@ -371,7 +370,7 @@ class _Fuser:
                 wanted.update(step.sources())
             else:
                 wanted.update(a for a in step.invars if isinstance(a, Var))
-        # A view that becomes a step of its own reads its source in memory.
+        # A view that becomes a separate step reads its source in memory.
         for v in list(wanted):
             wanted.add(self.index.base(v)[0])
 
@@ -389,7 +388,7 @@ class _Fuser:
                     materialized.add(out)
                     order.append(view)
 
-        # 2. Producers before consumers. Groups write only what is needed outside them.
+        # 2. Producers before consumers. Groups write only values needed outside them.
         for number in in_order(self.steps_by_id, self.producers.__getitem__):
             step = self.steps_by_id[number]
             if isinstance(step, Eqn):
@@ -401,7 +400,7 @@ class _Fuser:
                 outputs = [v for m in step.members for v in m.eqn.outvars if v in wanted]
                 built[number] = step.built(outputs)
             order.append(built[number])
-        # 3. Results that are views of what a step has computed.
+        # 3. Results that are views of a step's results.
         for a in self.graph.outvars:
             if isinstance(a, Var):
                 materialize(a)

@@ -28,9 +28,9 @@ class Member(Struct, frozen=False, eq=False):
 
     eqn: Eqn
     operands: list[Operand]
-    space: Dims  # what its operands run along together
-    dims: Dims  # what its results run along
-    flow: Flow | None = None  # of a loop or a branch: what runs for each element
+    space: Dims  # the common space of its operands
+    dims: Dims  # the dimensions of its results
+    flow: Flow | None = None  # of a loop or a branch: its statements for each element
 
     @property
     def weight(self) -> float:
@@ -53,7 +53,7 @@ class Member(Struct, frozen=False, eq=False):
 
 
 class _Members:
-    """What groups say of their members."""
+    """Properties of groups that follow from their members."""
 
     members: Sequence[Member]
 
@@ -87,7 +87,7 @@ class FusedGroup(_Members, Struct, eq=False):
     inlined :
         Producers whose results are computed where they are read, instead of being read from memory
         (`iota`, a padded array), by the value that each computes. A backend that replays primitives
-        computes them as steps of their own.
+        computes them as separate steps.
     joined :
         Values that are written as parts of an output, which has no equation here.
     copy_of :
@@ -108,8 +108,8 @@ class FusedGroup(_Members, Struct, eq=False):
 
     @cached_property
     def made(self) -> dict[Var, Member]:
-        """The member that computes each value; of the results of loops only those of which a
-        thread holds its own element at the end.
+        """The member that computes each value; for loops only results of which a thread holds its
+        own element at the end.
         """
         return {v: m for m in self.members for v in m.in_registers}
 
@@ -134,14 +134,16 @@ class FusedGroup(_Members, Struct, eq=False):
     @property
     def is_fused(self) -> bool:
         """Whether its members are of the kinds that fusion merges: pointwise work, reductions,
-        loops in registers. Others (a scan, a sort, a scatter in place) have kernels of their own.
+        loops in registers. Others (a scan, a sort, a scatter in place) have dedicated kernels.
         """
         fusible = (Kind.POINTWISE, Kind.REDUCTION)
         # A flow counts as fusible whatever its primitive's kind is.
         return all(m.flow is not None or m.eqn.primitive.kind in fusible for m in self.members)
 
     def streamed(self) -> Iterator[tuple[Load, int]]:
-        """The inputs that loops read step by step, and how often each element of the space does."""
+        """The inputs that loops read step by step, and how many times each element of the space
+        does.
+        """
         for member in self.members:
             if member.flow is not None:
                 # A loop of 1000 steps reads 1000 elements for each element of the space.
@@ -152,8 +154,8 @@ class FusedGroup(_Members, Struct, eq=False):
 class GroupBuilder(_Members):
     """A group while equations are still merged into it.
 
-    What every attempt to merge asks for is kept up to date here: gathering it again each time would
-    take quadratic time.
+    Properties needed at every attempt to merge are kept up to date here: recomputing them each time
+    would take quadratic time.
     """
 
     def __init__(self, axes: Iterable[int] = (), reduced: frozenset[int] = frozenset()):
@@ -162,11 +164,11 @@ class GroupBuilder(_Members):
         self.members: list[Member] = []
         self.made: dict[Var, Member] = {}  # as in FusedGroup
         self.aside: dict[Var, Member] = {}
-        self.read: dict[Var, int] = {}  # how often each outside value is loaded
+        self.read: dict[Var, int] = {}  # how many times each outside value is loaded
         self.load_of: dict[tuple, Load] = {}  # the first load of each key
         self.all_loads: list[Load] = []
         self.finished: set[Var] = set()  # values that need a reduction of this group
-        self.streams: set[Var] = set()  # what loops read in memory on their way
+        self.streams: set[Var] = set()  # arrays that loops read in memory at each step
         self.weight = 0.0
         self._flows = False
 
@@ -176,7 +178,7 @@ class GroupBuilder(_Members):
         return self._flows
 
     def add(self, member: Member) -> None:
-        """Append a member and note what it reads and computes."""
+        """Append a member and record the values it reads and computes."""
         self.members.append(member)
         self.weight += member.weight
         # Values behind a reduction are noted: a later member that needs them waits for the whole
@@ -192,10 +194,10 @@ class GroupBuilder(_Members):
         self.made.update(dict.fromkeys(member.in_registers, member))
         if member.flow is not None:
             self._flows = True
-            # Results that a loop writes aside are in memory: no other member can have them as
-            # operands.
+            # Results that a loop writes at each step are in memory: no other member can have them
+            # as operands.
             self.aside.update(dict.fromkeys(member.written_aside, member))
-            # What a loop reads step by step is no Load of a member, but it is an input.
+            # An array that a loop reads step by step is not a Load of a member, but it is an input.
             for load in member.flow.memory.values():
                 self.read[load.source] = self.read.get(load.source, 0) + 1
                 self.streams.add(load.source)
@@ -211,7 +213,7 @@ class GroupBuilder(_Members):
         return list(self.read)
 
     def built(self, outputs: Iterable[Var]) -> FusedGroup:
-        """The group as it is now."""
+        """The group in its current state."""
         return FusedGroup(
             # The order of `read` is that of the kernel's arguments.
             tuple(self.axes),
@@ -257,7 +259,7 @@ def members_in_order(group: FusedGroup) -> Iterator[Member]:
     for member in group.members:
         # Depth first, without recursion: chains may be as long as a group has members.
         stack = [member]
-        # A member is emitted when nothing it needs is left.
+        # A member is emitted when all its dependencies have been.
         while stack:
             top = stack[-1]
             needed = [

@@ -1,13 +1,13 @@
 """Loops and branches in registers: those in which no element needs another one.
 
-Floor 3. In: an equation whose primitive says how it runs its Graphs (`Primitive.flow`). Out: a
+Floor 3. In: an equation whose primitive describes how it runs its Graphs (`Primitive.flow`). Out: a
 `Flow`, which a kernel runs for each element: statements on registers and on elements of memory,
-every value labelled with the axes of one space that it runs along. None where elements need one
-another: then the equation stays a step of its own.
+every value labelled with the axes of one space that it runs along. None if elements depend on one
+another: then the equation stays a separate step.
 
-Axes are found by unification: every dimension of every value starts with a label of its own, and
-each statement unites the labels of dimensions that it combines. The labels of the largest result
-are the axes of the space; whatever needs another axis is refused.
+Axes are found by unification: every dimension of every value starts with a separate label, and each
+statement unites the labels of dimensions that it combines. The labels of the largest result are the
+axes of the space; a value that needs another axis is refused.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from gpuarray.core.target import TARGET
 
 
 def flow_group(eqn: Eqn, used: Iterable[Var], index: GraphIndex) -> GroupBuilder | None:
-    """A group of one member that runs a loop or a branch in registers; None where that cannot be.
+    """A group of one member that runs a loop or a branch in registers; None if that is impossible.
 
     Parameters
     ----------
     used :
-        The results that somebody reads.
+        The results that are read.
     index :
-        That of the graph it stands in.
+        The index of the graph that contains it.
     """
     wanted = {k for k, v in enumerate(eqn.outvars) if v in used}
     operands = [_fill_scalar(a, index) for a in eqn.invars]
     in_memory: set[int] = set()
-    # 1. Build the flow. At first every operand is taken for a register. Each one of which a thread
-    # needs more than its own element is left in memory, and building starts again.
+    # 1. Build the flow. At first every operand is assumed to be a register. If a thread needs more
+    # than its own element of one, that is left in memory, and building starts again.
     while True:
         # Building is cheap, and each new start has one operand more in memory, so this ends.
         try:
@@ -114,7 +114,7 @@ class _InMemory(Exception):
 
 
 class _FlowBuilder:
-    """Builds the flow of one equation, and finds the axes that its values run along."""
+    """Builds the flow of one equation, and finds the axes of its values."""
 
     def __init__(self, eqn: Eqn, operands: list[Atom], in_memory: set[int]):
         self.eqn = eqn
@@ -153,7 +153,7 @@ class _FlowBuilder:
         return label
 
     def tie(self, ours: Sequence[int | None], theirs: Sequence[int | None]) -> None:
-        """Unite the labels of two values, dimension by dimension; None goes with any."""
+        """Unite the labels of two values, dimension by dimension; None fits any."""
         for one, two in zip(ours, theirs, strict=True):
             if one is None or two is None:
                 continue
@@ -189,7 +189,7 @@ class _FlowBuilder:
         statement, results = self.structure(self.eqn, given, wanted)
         if not results:
             raise NotElementwise("nobody reads it")
-        # 2. What each result runs along. One step of a stacked result has an axis less.
+        # 2. The dimensions of each result. One step of a stacked result has one axis less.
         stacked = statement.stacked if isinstance(statement, Repeat) else {}
         labels: dict[int, list[int | None]] = {}
         shapes: dict[int, tuple[int, ...]] = {}
@@ -225,8 +225,8 @@ class _FlowBuilder:
         return Flow(statement, shapes[first], values, {}, seen, dims, self.weight)
 
     def axis(self, label: int | None, axis_of: dict[int, int], needed: bool = False) -> int | None:
-        """The axis of the space that a label is. A label outside the space is None where elements
-        along it are all the same (a broadcast constant), and an error elsewhere.
+        """The axis of the space for a label. A label outside the space is None if elements along it
+        are all the same (a broadcast constant), and an error otherwise.
         """
         if label is None:
             return None
@@ -263,7 +263,7 @@ class _FlowBuilder:
         branches = []
         # Every branch assigns its values to the same registers, so their axes are united.
         for graph in form.branches:
-            # Only results that are wanted: what a branch computes for others is dropped.
+            # Only results that are wanted: values that a branch computes for others are dropped.
             flat = drop_dead(_with_outputs(simplified(graph), sorted(wanted)))
             statements, out = self.block(flat, operands)
             for k, value in zip(sorted(wanted), out, strict=True):
@@ -305,7 +305,7 @@ class _FlowBuilder:
             inside = self.register(body.invars[len(form.consts) + k].aval)
             self.assign(inside, start)
             carries[k] = Carry(start, inside)
-        # The body's cost is what the weight grows by from here on.
+        # The body's cost is the increase of the weight from here on.
         made = Repeat(eqn, turn, form.reverse, carries)
         before = self.weight
         carried = [carries[k].inside if k in carries else None for k in range(count)]
@@ -319,19 +319,19 @@ class _FlowBuilder:
             for carry in carries.values():
                 if not isinstance(going, Literal):
                     self.tie(going.labels, carry.inside.labels[: len(going.labels)])
-        # 5. The body. An array that the loop goes through is read at the step, if it is read.
+        # 5. The body. An array that the loop scans is read at the step, if it is read.
         flat = drop_dead(_with_outputs(body, [*live, *stacked]))
         read = {*(a for e in flat.eqns for a in e.invars), *flat.outvars}
         ins: list[Value | None] = [*(given[k] for k in form.consts), *carried]
         for k, v in zip(form.xs, flat.invars[len(ins) :], strict=True):
             ins.append(self.element(given[k], turn) if v in read else None)
-        # 6. Its values: the next carries, then what each step stacks.
+        # 6. Its values: the next carries, then the elements stacked at each step.
         made.body, out = self.block(flat, ins)
         for k, value in zip(live, out[: len(live)], strict=True):
             self.assign(carries[k].inside, value)
             carries[k].next = value
         made.stacked = dict(zip(stacked, out[len(live) :], strict=True))
-        # What the condition and the body cost, once for each step.
+        # The cost of the condition and the body, once for each step.
         rounds = TARGET.guessed_steps if form.length is None else float(form.length)
         self.weight = before + (self.weight - before) * rounds
         results: dict[int, Value] = {k: carries[k].inside for k in live if k in wanted}
@@ -340,7 +340,7 @@ class _FlowBuilder:
     def element(self, value: Value | None, turn: Turn | None) -> Value | None:
         """The slice of an array along its first axis that a step of a loop reads."""
         assert turn is not None
-        # A constant is the same at every step, and what is never read needs no element.
+        # A constant is the same at every step, and an unread value needs no element.
         if value is None or isinstance(value, Literal):
             return value
         aval = ShapedArray(value.aval.shape[1:], value.aval.dtype, value.aval.weak_type)
@@ -378,7 +378,7 @@ class _FlowBuilder:
             self.statements += 1
             if self.statements > TARGET.statements:
                 raise NotElementwise("it is too long")
-            # A loop or branch inside. What a loop inside stacks exists in memory only (None).
+            # An inner loop or branch. Stacked results of an inner loop exist only in memory (None).
             if prim.flow is not None:
                 wanted = {k for k, v in enumerate(eqn.outvars) if v in used}
                 inside = [env[a] if isinstance(a, Var) else a for a in eqn.invars]
@@ -416,7 +416,7 @@ class _FlowBuilder:
         order = view_order((eqn,), value.aval.ndim)
         made: Register | Seen
         if isinstance(value, Seen):
-            # Elements of a reshape or slice lie elsewhere: the labels are new, the path says where.
+            # A reshape or slice moves elements: the labels are new, and the path records the move.
             if order is None:
                 labels = self.fresh(aval, True)
             else:
@@ -513,7 +513,7 @@ def _live_carries(form: Loop, body: Graph, test: Graph | None, wanted: set[int])
         behind = len(form.condition_consts)
         needed = _needed(test, test.outvars)
         live |= {k for k, v in enumerate(test.invars[behind:]) if v in needed}
-    # What each step stacks needs carries as well.
+    # Elements stacked at each step depend on carries as well.
     ys = [body.outvars[k] for k in wanted if k >= count]
     # A carry that is needed needs others at the step before: repeat until there are no more.
     while True:

@@ -4,8 +4,8 @@ Floor 3. In: a producer and its consumer, or two siblings that read the same val
 or the reason why not.
 
 The axes of the two groups are matched along the values they exchange. That one test covers
-elementwise chains, reductions with what comes before and after, softmax, normalisations, transposed
-and broadcast operands, and several outputs.
+elementwise chains, reductions with a prologue and epilogue, softmax, normalisations, transposed and
+broadcast operands, and several outputs.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from gpuarray.core.target import TARGET
 
 
 def view_order(views: tuple[Eqn, ...], ndim: int) -> tuple[int | None, ...] | None:
-    """For each dimension of a viewed value, the dimension of its source that it is, or None if it
-    is new. None for all if the views do more than permute, add and drop dimensions.
+    """For each dimension of a viewed value, the corresponding dimension of its source, or None if
+    it is new. None for all if the views do more than permute, add and drop dimensions.
     """
     order: list[int | None] = list(range(ndim))
     # Compose the views, the last one outermost: each order refers to the value before it.
@@ -46,7 +46,7 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
     """Merge a consumer (or sibling) `two` into `one`. Returns "" when that is done; otherwise the
     reason why not, with both unchanged.
     """
-    # 1. Limits, and loops in registers, which have rules of their own.
+    # 1. Limits, and loops in registers, which have their own rules.
     single = not one.axes and not two.axes
     exchanged = sum(v in one.made for v in two.read)
     most = TARGET.chained if 2 * exchanged > len(two.read) else TARGET.members
@@ -68,8 +68,8 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
     grown = len(axes) > len(one.axes)
     if siblings and (grown or len(two.axes) != len(one.axes)):
         return "they run over different spaces"
-    # Either space may contain the other. If each had axes of its own, every member would run over
-    # the product of both.
+    # Either space may contain the other. If each had axes that the other lacks, every member would
+    # run over the product of both.
     if grown and len(set(match.axis_of.values()) & set(range(len(one.axes)))) < len(one.axes):
         return "they run over different spaces"
     # 4. Whether the union still computes every value, each once or cheaply again.
@@ -83,7 +83,7 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
         return "a value is only broadcast, with nothing of full extent beside it"
     if reduced and not _rows_fit(axes, reduced) and _waits(members, one, reduced):
         return "a row is too long to wait for its own reduction"
-    # 5. Nothing speaks against it: from here on `one` changes.
+    # 5. All tests passed: from here on `one` changes.
     new_sources = sum(v not in one.read and v not in one.made for v in two.read)
     most = TARGET.single_numbers if single else TARGET.arguments
     if len(one.read) + new_sources + 1 > most:
@@ -96,7 +96,7 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
 
 def merge_reason(one: GroupBuilder, two: GroupBuilder) -> str:
     """Why two groups do not merge, found by trying it on a copy."""
-    # `merge` changes its first group, so the members go into a new one; `two` stays as it is.
+    # `merge` changes its first group, so the members go into a new one; `two` is unchanged.
     trial = GroupBuilder(one.axes, one.reduced)
     for member in one.members:
         trial.add(member)
@@ -112,8 +112,8 @@ class AxisMatch:
         self.matched: set[int] = set()  # axes of `one` that are taken
 
     def match(self, theirs: int | None, ours: int | None) -> bool:
-        """Match two axes; False where one of them is matched with another, or lengths differ. A
-        dimension of length 1 (None) goes with anything.
+        """Match two axes; False if one of them is matched with another, or lengths differ. A
+        dimension of length 1 (None) fits any.
         """
         if theirs is None or ours is None:
             return True
@@ -127,7 +127,7 @@ class AxisMatch:
 
     def through_values(self) -> dict[int, Inner] | None:
         """Match along the values that one computes and two reads. Returns the inner operands that
-        those loads become, by id; None where the axes do not match.
+        those loads become, by id; None if the axes do not match.
         """
         inner: dict[int, Inner] = {}
         for load in self.two.loads():
@@ -147,8 +147,8 @@ class AxisMatch:
         return inner
 
     def through_shared_loads(self) -> None:
-        """Match along inputs that both read the same way. That is a preference: axes that are
-        matched already stay as they are.
+        """Match along inputs that both read the same way. That is a preference: matched axes are
+        not changed.
         """
         for load in self.two.loads():
             mine = self.one.load_of.get(load.key)
@@ -158,13 +158,13 @@ class AxisMatch:
                         self.match(theirs, ours)
 
     def by_position(self) -> None:
-        """Match equal spaces axis by axis, where nothing else has matched any."""
+        """Match equal spaces axis by axis, if nothing else has matched any."""
         if not self.axis_of:
             for axis in range(len(self.one.axes)):
                 self.match(axis, axis)
 
     def remaining(self, siblings: bool) -> list[int]:
-        """Give every unmatched axis of two a place after those of one. Returns the axes of the
+        """Give every unmatched axis of two a position after those of one. Returns the axes of the
         union.
         """
         axes = list(self.one.axes)
@@ -210,8 +210,8 @@ def _common_reduction(
     # The reduction of `two` would be repeated along the axes of `one` that it does not have.
     if theirs and len(axis_of) < len(axes):
         return both, "the reduction does not run over all axes of what it would join"
-    # New parallel axes: what `one` computes is repeated for each step along them. That is worth it
-    # where it is cheap, or where all of it together takes less than another launch.
+    # New parallel axes: the computations of `one` are repeated for each step along them. That pays
+    # if they are cheap, or if all of them together take less than another launch.
     if (
         grown
         and one.weight > TARGET.recompute
@@ -230,8 +230,8 @@ def relabelled(member: Member, axis_of: dict[int, int], inner: dict[int, Inner])
     operands: list[Operand] = []
     for o in member.operands:
         if isinstance(o, Load):
-            # A load of what `one` computes becomes an operand inside the group; others get new
-            # labels.
+            # A load of a value that `one` computes becomes an operand inside the group; others get
+            # new labels.
             o = inner.get(id(o)) or o.along(renamed(o.dims))
         operands.append(o)
     space, dims = renamed(member.space), renamed(member.dims)
@@ -271,11 +271,11 @@ def _keeps_extent(
     """
     for member, old in zip(moved, two.members, strict=True):
         if inner.keys().isdisjoint(map(id, old.operands)):
-            continue  # nothing became inner
+            continue  # no operand became inner
         if member.flow is not None:
             continue  # each element is on its own
-        # The axes without those that loads and inner operands run along. What had been inner in
-        # `two` is labelled with its axes, what has just become inner with those of `one`.
+        # The axes without those of loads and inner operands. Operands that were inner in `two` are
+        # labelled with its axes, new inner ones with those of `one`.
         left = set(member.space) - {None}
         for o, was in zip(member.operands, old.operands, strict=True):
             if isinstance(o, Load):
@@ -288,7 +288,7 @@ def _keeps_extent(
                 left.difference_update([dims[k] for k in o.order if k is not None])
             if not left:
                 break
-        # An axis that no operand runs along: nothing in the kernel would say how long it is.
+        # An axis along which no operand runs: nothing in the kernel would determine its length.
         if left:
             return False
     return True
@@ -296,8 +296,8 @@ def _keeps_extent(
 
 def _waits(members: list[Member], one: GroupBuilder, reduced: frozenset[int]) -> bool:
     """Whether a value over P x R that costs more than reading it waits for a reduction over R: then
-    another pass over the row would compute it again. In softmax the exponentials do, in a variance
-    only what is read from memory.
+    another pass over the row would recompute it. In softmax the exponentials do, in a variance only
+    values read from memory.
     """
     pass_of: dict[Var, int] = {}  # how many reductions, one after another, a value needs
     cost: dict[Var, float] = {}  # multiply-adds of an element of a value over P x R

@@ -1,4 +1,4 @@
-"""Operands of a group's members: what is read from memory, and what the group computes itself.
+"""Operands of a group's members: read from memory, or computed in the group.
 
 Floor 3. Plain data, made by fuse.py and merge.py: a producer's `Load` in its consumer becomes an
 `Inner` when the two are merged.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from gpuarray.core.graph import Eqn, Literal, Var, params_key
 from gpuarray.util import Struct
 
-#: For each dimension the axis of the group that it runs along; None where it has length 1.
+#: For each dimension the axis of the group that it runs along; None if it has length 1.
 Dims = tuple[int | None, ...]
 
 
@@ -35,7 +35,8 @@ class Load(Struct, frozen=False, eq=False):
 
     def __post_init__(self):
         # Two loads with equal keys read the same elements: they share an axis match and a register.
-        # Views by what they do, not by which equation does it: two equal transposes are one.
+        # Views are compared by their operation and params, not by equation: two equal transposes
+        # are one.
         self.key = (self.source, tuple((e.primitive, params_key(e.params)) for e in self.views))
 
     def along(self, dims: Dims) -> Load:
@@ -49,8 +50,8 @@ class Load(Struct, frozen=False, eq=False):
 
 
 class Inner(Struct, frozen=False, eq=False):
-    """An operand computed inside the group. `order` says for each dimension of the operand which
-    one of `var` it is (None: a new one), so a transpose between two members is no step.
+    """An operand computed inside the group. `order` gives for each dimension of the operand the
+    corresponding one of `var` (None: a new one), so a transpose between two members is not a step.
     """
 
     var: Var

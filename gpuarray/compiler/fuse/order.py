@@ -1,6 +1,7 @@
 """Put steps in an order in which each comes after those it needs.
 
-Floor 3. In: numbers, and what each needs. Out: the numbers in order, the same for the same input.
+Floor 3. In: numbers, and the dependencies of each. Out: the numbers in order, the same for the same
+input.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 
 def in_order(numbers: Iterable[int], needs: Callable[[int], Iterable[int]]) -> Iterator[int]:
-    """Each number after those it needs, and otherwise in ascending order: the numbers are gone
-    through again and again, each time taking those that need nothing more.
+    """Each number after its dependencies, and otherwise in ascending order: repeated scans over the
+    numbers, each taking those whose dependencies are done.
 
     >>> list(in_order([1, 2, 3, 4], {1: [3], 2: [], 3: [], 4: [1]}.__getitem__))
     [2, 3, 1, 4]
     """
-    # Count what each number waits for, and note who waits for it.
+    # Count the dependencies of each number, and record its dependents.
     missing: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
     for number in numbers:

@@ -5,8 +5,8 @@ x and v, where that lets the whole loop run in registers. Elements of x and v ne
 it would be run turn by turn otherwise, each a launch or two. So do the components of a vector of
 which a turn takes the length, or a product with a small matrix.
 
-Equations of the body are gone through in order: a value is there as a whole, or in parts along one
-axis, and made whole only where somebody needs it so.
+Equations of the body are processed in order: a value exists as a whole, or in parts along one axis,
+and is assembled only if needed as a whole.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.target import TARGET
 from gpuarray.primitives.movement import build
 
-#: The axes along which carries are taken apart, by their number.
+#: The axes along which carries are split, by carry number.
 Axes = dict[int, int]
 #: Values that are in parts, and along which axis.
 Components = dict[Atom, int]
 
 
 class _Taken(NamedTuple):
-    """An element of an operand, as rules of elements ask for it."""
+    """An element of an operand, as requested by element rules."""
 
     operand: int
     at: tuple[Index, ...]
@@ -61,7 +61,7 @@ class Parts(NamedTuple):
 
 
 def split_carries(graph: Graph) -> Graph:
-    """The graph with stacked carries taken apart; the same one where that helps no loop."""
+    """The graph with stacked carries split; the same one if that helps no loop."""
     if not any(_loop_of(e) for e in graph.eqns):
         return graph
     index = GraphIndex(graph)
@@ -75,7 +75,7 @@ def split_carries(graph: Graph) -> Graph:
 
 
 def _split(eqn: Eqn, index: GraphIndex) -> list[Eqn] | None:
-    """A loop with carries taken apart, and what is around it; None where nothing is gained."""
+    """A loop with carries split, and the equations around it; None if nothing is gained."""
     loop = _loop_of(eqn)
     axes = {} if loop is None else _axes(loop)
     if loop is None or not (axes or _needs_components(loop)) or _is_kernel(eqn, index):
@@ -93,7 +93,7 @@ def _split(eqn: Eqn, index: GraphIndex) -> list[Eqn] | None:
 
 
 def _loop_of(eqn: Eqn) -> Loop | None:
-    """What a loop does, if its equation can be made of another one."""
+    """The loop of an equation, if the equation can be rebuilt from it."""
     rules = eqn.primitive
     loop = rules.flow(eqn) if rules.flow is not None and rules.rewrite.loop is not None else None
     return loop if isinstance(loop, Loop) else None
@@ -172,7 +172,7 @@ def _is_short(n: int) -> bool:
     return 2 <= n <= TARGET.carried_components
 
 
-# ---- what is taken apart ----
+# ---- which carries to split ----
 def _axes(loop: Loop) -> Axes:
     """The carries whose next values are made by stacking, or of others that are, or of which
     elements need one another, and along which axes.
@@ -202,7 +202,9 @@ def _axes(loop: Loop) -> Axes:
 
 
 def _joined_axis(a: Atom, made: dict[Var, Eqn], known: dict[Var, int | None]) -> int | None:
-    """The short axis along which a value is put together, behind what keeps its shape."""
+    """The short axis along which a value is concatenated, looking through shape-preserving
+    operations.
+    """
     waiting, seen = [a], set()
     while waiting:
         v = waiting.pop()
@@ -216,7 +218,7 @@ def _joined_axis(a: Atom, made: dict[Var, Eqn], known: dict[Var, int | None]) ->
             continue
         inner = _loop_of(eqn)
         if inner is not None:
-            # Of a loop inside: where its own carry is put together.
+            # In an inner loop: where its own carry is assembled.
             k = eqn.outvars.index(v)
             axis = _axes(inner).get(k)
             if axis is not None:
@@ -247,7 +249,7 @@ class _Apart:
     Attributes
     ----------
     parts :
-        Those values. Others are there as they were, but for
+        Those values. Others are unchanged, except for
     same :
         those that another value stands for.
     components :
@@ -269,7 +271,7 @@ class _Apart:
 
     # ---- values ----
     def whole(self, a: Atom) -> Atom:
-        """A value as a whole; put together where somebody asks for the first time."""
+        """A value as a whole; assembled on first use."""
         if isinstance(a, Literal):
             return a
         if a in self.parts and a not in self.same:
@@ -305,7 +307,7 @@ class _Apart:
                 self.numbers[eqn.outvars[0]] = eqn.invars[0]
             ways = (self.elementwise, self.moved, self.fold, self.product, self.inside)
             if not any(way(eqn) for way in ways):
-                # As it is, of whole values.
+                # Unchanged, on whole values.
                 self.add(eqn.replace(invars=[*map(self.whole, eqn.invars)]))
 
     def elementwise(self, eqn: Eqn) -> bool:
@@ -327,8 +329,8 @@ class _Apart:
         return True
 
     def moved(self, eqn: Eqn) -> bool:
-        """What moves elements: stacks, slices, padding. A result is an operand's part, or has parts
-        that are.
+        """Data movement: stacks, slices, padding. A result is an operand's part, or has parts that
+        are.
         """
         rule, prim = rule_of(eqn), eqn.primitive
         moves = prim.kind in (Kind.VIEW, Kind.MOVEMENT) or prim.update is not None
@@ -483,7 +485,7 @@ class _Apart:
         return total
 
     def inside(self, eqn: Eqn) -> bool:
-        """A loop in the body, that carries what is in parts here."""
+        """An inner loop that carries split values."""
         loop = _loop_of(eqn)
         axes = {} if loop is None else _axes(loop)
         if loop is None or not (axes or _needs_components(loop)):
@@ -492,7 +494,7 @@ class _Apart:
         return True
 
     def loop(self, eqn: Eqn, loop: Loop, axes: Axes) -> Eqn:
-        """A loop, some of whose carries are taken apart."""
+        """A loop, some of whose carries are split."""
         # 1. Operands.
         starts: list[Atom] = []
         for k, i in enumerate(loop.carry):
@@ -501,7 +503,7 @@ class _Apart:
             starts += [self.part(a, axes[k], n) for n in count] or [self.whole(a)]
         before, after = eqn.invars[: loop.carry.start], eqn.invars[loop.carry.stop :]
         ins = [*map(self.whole, before), *starts, *map(self.whole, after)]
-        # 2. The body, and what a turn leaves.
+        # 2. The body, and the results of an iteration.
         first, count = len(loop.consts), len(loop.carry)
         body, graph = simplified(loop.body), _Apart()
         inner = graph.begin(body.invars, first, axes)
@@ -517,7 +519,7 @@ class _Apart:
                 continue
             n = a.aval.shape[axis]
             outs += [graph.part(a, axis, i) for i in range(n)]
-            # What each turn stacks has an axis of turns in front.
+            # Stacked elements have a leading axis of iterations.
             axis += k >= count
             aval = out.aval.update(shape=_without(out.aval.shape, axis))
             self.parts[out] = Parts(axis, [Var(aval) for _ in range(n)])

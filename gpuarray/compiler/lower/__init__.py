@@ -1,1 +1,1 @@
-"""Steps to kernels: the loop form of each, what it computes where it reads, how it is split."""
+"""Lower steps to kernels: choose the loop form, inline producers, split passes."""

@@ -1,7 +1,7 @@
 """How a group reads: for every load the tree of accesses that makes its element, and where.
 
-Floor 3. In: a FusedGroup. Out: an `Accesses`, which the choice of a form, the question what may be
-overwritten, and the templates ask alike. Positions are index arithmetic; no text.
+Floor 3. In: a FusedGroup. Out: an `Accesses`, used by the choice of a form, the analysis of
+overwritable inputs, and the templates alike. Positions are index arithmetic; no text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuarray.core.index import Index, behind, linear
 
 
 class Accesses:
-    """What a group reads, element by element. The same load is the same access.
+    """A group's reads, element by element. Equal loads are the same access.
 
     Parameters
     ----------
@@ -60,14 +60,14 @@ class Accesses:
         return linear(behind(load.views, self.along(load.dims)), load.source.aval.shape)
 
     def output_index(self, v: Var) -> Index:
-        """Where an output, or a part of one, is written."""
+        """The index of an output, or of a part of one."""
         places, part = self.along(self.group.made[v].dims), self.group.joined.get(v)
         if part is None:
             return linear(places, v.aval.shape)
         places.insert(part.axis, Index(constant=part.at))
         return linear(places, part.whole.aval.shape)
 
-    # ---- what is read ----
+    # ---- reads ----
     def loads(self) -> list[Load]:
         """The loads, each once."""
         # Two members may share a load; one register serves both.
@@ -87,16 +87,16 @@ class Accesses:
         return found
 
     def elements_of(self, load: Load) -> list[tuple[Var, Index]]:
-        """What an element of a load takes from memory, and where."""
-        # Read as it lies, or computed from elements of other values.
+        """The reads from memory of an element of a load, as (array, index)."""
+        # Read directly, or computed from elements of other values.
         if not self.is_inlined(load):
             return [(load.source, self.load_index(load))]
         found = parts(self.of(load))
         return [(p.source, p.index) for p in found if isinstance(p, Element)]
 
     def run_along_columns(self) -> bool:
-        """Whether more of what is read lies along the parallel axes than along the reduced ones:
-        then neighbouring threads take neighbouring columns.
+        """Whether more of the bytes read are contiguous along the parallel axes than along the
+        reduced ones: then neighbouring threads take neighbouring columns.
         """
         along_p = along_r = 0
         parallel = set(self.group.parallel)

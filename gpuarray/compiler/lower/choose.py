@@ -1,7 +1,7 @@
-"""Choose the loop form of a group: which threads share what work.
+"""Choose the loop form of a group: how threads share the work.
 
-Floor 3. In: a FusedGroup. Out: a Kernel, or NoKernel, which says why there is none. The choice
-depends on shapes, dtypes and the order of memory alone, so the same graph gets the same kernels.
+Floor 3. In: a FusedGroup. Out: a Kernel, or NoKernel with the reason. The choice depends only on
+shapes, dtypes and memory order, so the same graph gets the same kernels.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def choose_forms(steps: Iterable[DeviceStep]) -> list[DeviceStep]:
 def _kernel_or(group: FusedGroup) -> DeviceStep:
     try:
         return kernel_of(group)
-    except NoKernel:  # whoever wants to emit it gets to read why
+    except NoKernel:  # `emit` raises it again, with the reason
         return group
 
 
@@ -70,7 +70,9 @@ def named(steps: Iterable[DeviceStep]) -> list[DeviceStep]:
 
 
 def form_of(step: Kernel | FusedGroup) -> str:
-    """The form of a kernel, or the one that a group would have, for its name where it is none."""
+    """The form of a kernel, or the one that a group would have, for its name if it has no
+    kernel.
+    """
     if isinstance(step, Kernel):
         return step.form
     group = step
@@ -79,7 +81,7 @@ def form_of(step: Kernel | FusedGroup) -> str:
     if not group.reduced:
         return Map.form
     try:
-        # The same question that `_reduction` asks, but without the kernel's other conditions.
+        # The same test as in `_reduction`, but without the kernel's other conditions.
         return Columns.form if Accesses(group).run_along_columns() else Rows.form
     except NoKernel:  # a dtype that no kernel has
         return Rows.form
@@ -121,7 +123,7 @@ def _special(group: FusedGroup) -> type[Kernel]:
 
 def _reduction(accesses: Accesses, name: str) -> Kernel:
     group, axes = accesses.group, accesses.axes
-    # Threads share a row, so what they find has to be merged.
+    # Threads share a row, so their results have to be merged.
     passes = split_passes(group, shares)
     if passes is None:
         raise NoKernel("a reduction without a Fold cannot be split over threads")
@@ -141,7 +143,7 @@ def _reduction(accesses: Accesses, name: str) -> Kernel:
 def _row_columns(accesses: Accesses, name: str) -> Kernel:
     group, axes = accesses.group, accesses.axes
     passes = split_passes(group, shares)
-    assert passes is not None  # row_columns.py has asked for it
+    assert passes is not None  # row_columns.py has checked it
     rows = math.prod(axes[i] for i in group.parallel)
     length = math.prod(axes[i] for i in group.reduced)
     slots = next(m.eqn.params["slots"] for m in group.members if is_column_fold(m.eqn))
@@ -153,14 +155,15 @@ def _row_columns(accesses: Accesses, name: str) -> Kernel:
 
 def loop_order(accesses: Accesses) -> list[int]:
     """The axes that threads go over, from the slowest to the fastest in memory."""
-    # A collapsed axis of length 1 is a part of another one: no loop goes along it.
+    # A collapsed axis of length 1 is part of another one: no loop runs along it.
     gone = [i for i in accesses.collapsed if accesses.axes[i] == 1]
     return [i for i in axis_order(accesses.group) if i not in gone]
 
 
 def _pointwise(accesses: Accesses, name: str) -> Kernel:
     axes, order = accesses.axes, loop_order(accesses)
-    # All values lie along the same axis: threads go along it. Otherwise tiles transpose some.
+    # All values are contiguous along the same axis: threads go along it. Otherwise tiles transpose
+    # some.
     crossing = _crossing_axes(accesses, order)
     if crossing is None:
         return Map(accesses, name, tuple(order))
@@ -174,18 +177,18 @@ def _pointwise(accesses: Accesses, name: str) -> Kernel:
 
 
 def values_of(accesses: Accesses) -> list[tuple[Load | Var, Index]]:
-    """What is read from memory as it lies, and what is written: each once, and where."""
+    """The values read directly from memory, and those written: each once, with its index."""
     read = [x for x in accesses.loads() if not accesses.is_inlined(x)]
     found: list[tuple[Load | Var, Index]] = [(x, accesses.load_index(x)) for x in read]
     return found + [(v, accesses.output_index(v)) for v in accesses.group.stored]
 
 
 def _crossing_axes(accesses: Accesses, order: list[int]) -> tuple[int, int] | None:
-    """The axis along which most bytes lie, and the next one along which values lie that depend on
-    both; None where all values lie along the same one.
+    """The axis along which most bytes are contiguous, and the next one along which values that
+    depend on both are; None if all values are contiguous along the same one.
     """
     nbytes: dict[int, int] = {}
-    # Axes with stride 1, by the bytes that lie along them; and which pairs meet in one value.
+    # Axes with stride 1, by the bytes contiguous along them; and the pairs that occur in one value.
     pairs: set[tuple[int, int]] = set()
     for value, index in values_of(accesses):
         depends = axes_of(index)
@@ -195,6 +198,6 @@ def _crossing_axes(accesses: Accesses, order: list[int]) -> tuple[int, int] | No
                 aval = value.source.aval if isinstance(value, Load) else value.aval
                 nbytes[axis] = nbytes.get(axis, 0) + aval.nbytes
                 pairs |= {(other, axis) for other in depends if other != axis}
-    # Equal bytes: the axis that is fastest in the loop order goes first.
+    # Ties: the axis that is fastest in the loop order goes first.
     ranked = sorted(nbytes, key=lambda a: (-nbytes[a], -order.index(a)))
     return next(((ranked[0], y) for y in ranked[1:] if (ranked[0], y) in pairs), None)

@@ -1,8 +1,8 @@
 """Merge axes that are contiguous in memory wherever they are used: fewer divisions, longer runs.
 
-Floor 3. In: Accesses. Out: the same over fewer axes. Height and width of images whose channels
-move are one axis to a kernel, and all axes of a plain operation. The members keep the axes they
-name; `Accesses.collapsed` says where along the new ones those are.
+Floor 3. In: Accesses. Out: the same over fewer axes. Height and width of images whose channels are
+permuted are one axis to a kernel, and so are all axes of a plain operation. The members keep the
+axes they name; `Accesses.collapsed` gives their positions along the new ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def collapse(accesses: Accesses) -> Accesses:
     if len(wide) < 2:
         return accesses
     steps = _steps(accesses, wide)
-    inside = {i: [i] for i in wide}  # the axes that each one left stands for, slowest first
+    inside = {i: [i] for i in wide}  # the axes that each remaining one represents, slowest first
     # Merge two axes at a time, until no pair of them is one run in every array.
     while True:
         pairs = itertools.permutations(inside, 2)
@@ -32,7 +32,7 @@ def collapse(accesses: Accesses) -> Accesses:
         slow, fast = next(found, (None, None))
         if slow is None or fast is None:
             break
-        # The pair goes on under the fast one's name, whose steps are those of the merged axis.
+        # The pair continues under the fast one's name, whose steps are those of the merged axis.
         inside[fast] = inside.pop(slow) + inside[fast]
         lengths[fast] *= lengths[slow]
     if len(inside) == len(wide):
@@ -55,8 +55,8 @@ Steps = list[dict[int, int | None]]
 
 
 def _steps(accesses: Accesses, wide: list[int]) -> Steps:
-    """How far a step along each axis moves at each place that the group reads or writes; None where
-    that is not the same everywhere.
+    """The stride of each axis at each place that the group reads or writes; None if it is not
+    constant.
     """
     # Everything that the kernel reads or writes must allow the merge, or positions would go astray.
     indices = {index for x in accesses.loads() for index in places_of(accesses.of(x))}

@@ -1,6 +1,6 @@
-"""Which equations can be inlined, and what that costs.
+"""Which equations can be inlined, and at what cost.
 
-Floor 3. In: equations. Out: numbers, by which decisions.py says what becomes a kernel of its own.
+Floor 3. In: equations. Out: numbers, by which decisions.py decides what becomes a separate kernel.
 They come from the element rules of primitives (core/element_rules.py).
 """
 
@@ -32,7 +32,7 @@ def is_by_windows(eqn: Eqn) -> bool:
     if rule is None or len(floats) > 1 or not floats <= {"float32", "float64"}:
         return False
     w = rule(eqn)
-    # Below so many products the call costs more than it saves.
+    # Below this many products the call costs more than it saves.
     sums = eqn.outvars[0].aval.size * w.channels * math.prod(s.window for s in w.space)
     return len(w.space) <= 3 and sums >= PROCESSOR.windows
 
@@ -63,8 +63,8 @@ def is_index_operand(eqn: Eqn, operand: int) -> bool:
 
 
 def reads_of(eqn: Eqn, operand: int) -> int | None:
-    """How many elements of an operand are read for all results; None where it must be in memory,
-    since the kernel searches or addresses it.
+    """How many elements of an operand are read for all results; None if it must be in memory, since
+    the kernel searches or addresses it.
     """
     rule = rule_of(eqn)
     assert rule is not None

@@ -1,8 +1,8 @@
 """Why a value is stored in memory, or computed where it is read.
 
-Floor 3. In: an InlineCandidate, a value that could be either, with what inline.py knows of it. Out:
-a Decision, which `explain` shows. `RULES` is the whole of it, top to bottom: the first reason that
-holds decides.
+Floor 3. In: an InlineCandidate, a value that could be stored or inlined, with the facts that
+inline.py has collected. Out: a Decision, which `explain` shows. `RULES` is the whole decision, top
+to bottom: the first reason that applies decides.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Reason(NamedTuple):
     Attributes
     ----------
     name :
-        What it is called here and in tests.
+        Its name here and in tests.
     inline :
         Whether the value is computed where it is read; else it is stored.
     sentence :
-        What `explain` says.
+        The text for `explain`.
     thresholds :
-        What it depends on: fields of `Target` (core/target.py), or of `Processor` for a CPU.
+        The thresholds it uses: fields of `Target` (core/target.py), or of `Processor` for a CPU.
     holds :
         Whether it holds for a value. Those of whole steps are found by inline.py.
     """
@@ -42,8 +42,8 @@ class Reason(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What became of a value, and why; with its cost in multiply-adds an element, and how often an
-    element would be computed, where these were asked for.
+    """The decision about a value, and why; with its cost in multiply-adds for each element, and how
+    often an element would be computed, if these were used.
     """
 
     reason: Reason
@@ -108,7 +108,7 @@ class InlineCandidate(Struct, frozen=False, eq=False):
 
     @cached_property
     def times(self) -> float:
-        """How often each element would be computed, on average."""
+        """How many times each element would be computed, on average."""
         return self.reads / max(self.value.aval.size, 1)
 
     @cached_property
@@ -133,8 +133,8 @@ class InlineCandidate(Struct, frozen=False, eq=False):
 
     @property
     def saved_work(self) -> float:
-        """Multiply-adds in the time of the bytes that are not moved if each reader computes it: it
-        is neither written nor read, but what it is computed from may be read by more steps.
+        """Multiply-adds in the time of the bytes that are saved if each reader computes it: it is
+        neither written nor read, but its inputs may be read by more steps.
         """
         saved = self.value.aval.nbytes
         for reader in self.readers:
@@ -156,8 +156,8 @@ class InlineCandidate(Struct, frozen=False, eq=False):
 
     @property
     def is_repeated(self) -> bool:
-        """Whether several readers compute it, or one several times, such as neighbours of each of
-        its own elements.
+        """Whether several readers compute it, or one several times, such as the neighbours of each
+        element.
         """
         return len(self.readers) > 1 or (self.computed and self.times > 1)
 
@@ -180,8 +180,8 @@ class InlineCandidate(Struct, frozen=False, eq=False):
 
     @property
     def launch_work(self) -> float:
-        """Multiply-adds that take as long as another kernel: for a GPU a launch, for a CPU next to
-        nothing, and less than that beside operations that take long.
+        """Multiply-adds that take as long as another kernel: on a GPU a launch, on a CPU next to
+        nothing, and still less compared with expensive operations.
         """
         if not self.serial:
             return TARGET.launch_work
@@ -194,7 +194,7 @@ class InlineCandidate(Struct, frozen=False, eq=False):
         return self.cost <= TARGET.once and self.again * self.value.aval.size <= self.launch_work
 
 
-# ---- what is stored whatever it costs ----
+# ---- always stored ----
 
 UNFUSED = Reason("unfused", False, "fusion is switched off")
 NEEDED = Reason(
@@ -211,9 +211,9 @@ FOLDED = Reason(
 TOGETHER = Reason("together", False, "another result of its step is stored, so it is made as well")
 CHANGING = Reason("changing", False, "an update in place changes what it is computed from")
 
-# ---- what is decided for each value ----
+# Thresholds of `takes_less_than_a_kernel`.
 
-#: What `takes_less_than_a_kernel` depends on.
+#: Thresholds of `takes_less_than_a_kernel`.
 LAUNCH = (
     "Target.once",
     "Target.launch_work",
@@ -222,12 +222,12 @@ LAUNCH = (
     "Processor.worth_keeping",
 )
 
-#: In the order in which they are asked for.
+#: In the order in which they are tried.
 RULES = (
     Reason("unread", True, "no other step reads it", holds=lambda c: not c.uses),
     # A copy reads every element once and keeps it: that is memory.
     Reason("copied", False, "a view of it is copied", holds=lambda c: None in c.readers),
-    # Limits of what compiles well.
+    # Limits for acceptable compile times.
     Reason(
         "deep",
         False,
@@ -286,7 +286,7 @@ RULES = (
         ("Target.instructions_a_byte",),
         lambda c: c.is_repeated and c.reads * c.cost <= c.saved_work,
     ),
-    # On a CPU, where another loop takes next to nothing, it is stored.
+    # On a CPU, where another loop costs next to nothing, it is stored.
     Reason(
         "several",
         False,
@@ -294,7 +294,7 @@ RULES = (
         ("Target.instructions_a_byte", *LAUNCH),
         lambda c: len(c.readers) > 1 and (c.serial or not c.takes_less_than_a_kernel),
     ),
-    # One reader: what repetitions add must be less than memory or another kernel.
+    # One reader: repeated work must cost less than memory traffic or another kernel.
     Reason(
         "read once",
         True,

@@ -1,4 +1,4 @@
-"""What an element of a value takes if it is computed where it is read.
+"""The cost of an element of a value if it is computed where it is read.
 
 Floor 3. In: equations, noted producers first. Out: `Effort`, the numbers by which decisions.py
 judges them: their costs, how many follow one another, and how long their text is.
@@ -11,7 +11,7 @@ from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.primitive import Kind, Primitive
 
-#: Stands for a read from memory among the equations that an element takes.
+#: Represents a read from memory among the equations of an element.
 _READ = Eqn(Primitive("read", register=False), [], [], {})
 
 
@@ -34,7 +34,7 @@ def is_free(eqn: Eqn) -> bool:
 
 
 class Effort:
-    """What elements of the noted values take; other values are in memory.
+    """The cost of elements of recorded values; other values are in memory.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Effort:
         self._written: dict[Var, dict[Eqn, int]] = {}
 
     def note(self, v: Var, eqn: Eqn) -> None:
-        """Note what an element of a result takes."""
+        """Record the cost of an element of a result."""
         operands = [self.index.base(a, is_any_view)[0] for a in variables(eqn)]
         self.work[v] = self._work_of(eqn)
         self.depth[v] = 1 + max((self.depth.get(a, 0) for a in operands), default=0)
@@ -85,7 +85,7 @@ class Effort:
         if eqn.primitive.kind is Kind.MOVEMENT:
             return {eqn: cost_of(eqn) + max((sum(w.values()) for w in operands), default=0.0)}
         found = {eqn: cost_of(eqn)}
-        # What is folded is made for each element that is.
+        # Folded operands are computed for each folded element.
         for work in operands:
             found.update({e: cost * times_of(eqn) for e, cost in work.items()})
         return found

@@ -36,12 +36,12 @@ class Inliner:
         eqn = self.producers.get(v)
         while eqn is not None and is_view(eqn):
             (a,) = eqn.invars
-            # A view of a literal, or of nothing, has no element in memory to go to.
+            # A view of a literal, or an empty one, has no element in memory.
             if 0 in v.aval.shape or isinstance(a, Literal):
                 break
             places, v = through(eqn, list(places)), a
             eqn = self.producers.get(v)
-        if 0 in v.aval.shape:  # there is none: any value will do
+        if 0 in v.aval.shape:  # there is no element: any value will do
             return Constant(0, v.aval)
         if eqn is None:
             return Element(v, linear(places, v.aval.shape))
@@ -50,7 +50,7 @@ class Inliner:
             a = eqn.invars[i]
             return Constant(a.val, a.aval) if isinstance(a, Literal) else self.element(a, at)
 
-        # All else by the equation's rule, which asks `get` for elements of the operands.
+        # Anything else by the equation's rule, which calls `get` for elements of the operands.
         rule = rule_of(eqn)
         assert rule is not None
         return rule.make(eqn, eqn.outvars.index(v), places, get)

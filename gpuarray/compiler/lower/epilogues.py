@@ -1,8 +1,8 @@
-"""Epilogues: elementwise work on what a scan or a sort has just computed joins its kernel.
+"""Epilogues: elementwise work on the result of a scan or a sort joins its kernel.
 
 Floor 3. In: the steps of a device, producers inlined. Out: the same, where a group that goes over
-the elements of such a result as they come is a part of the kernel that makes it: `exp(cumsum(x))`
-does not write the sums. What comes before a scan or a sort is an inlined producer already.
+the elements of such a result in order becomes part of the kernel that makes it: `exp(cumsum(x))`
+does not write the sums. The prologue of a scan or a sort is an inlined producer already.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def fuse_epilogues(graph: Graph, steps: list[Step]) -> list[Step]:
     for k, step in enumerate(steps):
         if not isinstance(step, FusedGroup) or not _takes_epilogues(step):
             continue
-        # Readers in order: one that has joined may make what the next one reads.
+        # Readers in order: one that has joined may make the input of the next one.
         for other in sorted(whole):
             first, reader = whole[k], whole[other]
             if not isinstance(first, FusedGroup) or not isinstance(reader, FusedGroup):
@@ -42,7 +42,8 @@ def fuse_epilogues(graph: Graph, steps: list[Step]) -> list[Step]:
             del whole[other]
             maker.update(dict.fromkeys(reader.outputs, k))
             whole[k] = joined
-        # What was made for the epilogue alone is not written, nor keys whose positions are sought.
+        # Values made for the epilogue alone are not written, nor are keys whose positions are
+        # wanted.
         read = {v for n, s in whole.items() if n != k for v in step_inputs(s)} | results
         group = whole[k]
         assert isinstance(group, FusedGroup)
@@ -51,7 +52,7 @@ def fuse_epilogues(graph: Graph, steps: list[Step]) -> list[Step]:
             whole[k] = group.replace(outputs=outputs)
     if len(whole) == count:
         return list(whole.values())
-    # Kernels with epilogues wait for what these read.
+    # Kernels with epilogues wait for the inputs of these.
     return sorted_steps(whole)
 
 
@@ -63,8 +64,8 @@ def _takes_epilogues(group: FusedGroup) -> bool:
 
 
 def _joined(one: FusedGroup, reader: FusedGroup) -> FusedGroup | None:
-    """A scan or a sort with a group that reads it as its epilogue; None where that cannot be."""
-    # Elementwise work alone: a reduction would need all elements of a row at once.
+    """A scan or a sort with a group that reads it as its epilogue; None if that is impossible."""
+    # Only elementwise work: a reduction would need all elements of a row together.
     if not reader.is_fused or reader.reduced or reader.has_flow or reader.joined:
         return None
     if not can_emit(reader):
@@ -97,7 +98,7 @@ def _joined(one: FusedGroup, reader: FusedGroup) -> FusedGroup | None:
         return None
     members = [relabelled(m, axis_of, inner) for m in reader.members]
     made = {v: m for m in members for v in m.eqn.outvars}
-    # A thread writes the elements that it has: none that is the same for several of them.
+    # A thread writes the elements that it has: none may be shared by several of them.
     if any({d for d in made[v].dims if d is not None} != space for v in reader.outputs):
         return None
     read = [v for v in reader.inputs if v not in one.made]

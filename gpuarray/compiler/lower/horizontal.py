@@ -2,8 +2,8 @@
 
 Floor 3. In: the steps of a plan for a device. Out: the same steps, with independent groups of one
 structure merged into a `Batch`: an optimizer's update of all parameters is one launch, and so are
-the lengths of all gradients. What it costs to compile such a kernel does not depend on how many
-groups there are.
+the norms of all gradients. The compile time of such a kernel does not depend on the number of
+groups.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from gpuarray.core.target import TARGET
 
 
 def fuse_horizontally(steps: list[Step], largest: int = 2**31 - 1) -> list[DeviceStep]:
-    """The steps, with groups of one structure, of so many elements at most, as one step each."""
+    """Merge groups of one structure, of at most this many elements, into one step each."""
     # 1. Groups of one structure that are equally far from the end.
     alike: dict[tuple, dict[int, FusedGroup]] = {}
     rank = _ranks(steps)
     for number, step in enumerate(steps):
         plain = _with_producers(step) if isinstance(step, FusedGroup) else None
-        if plain is None or math.prod(plain.axes) > largest:  # by default what 32 bits can number
+        if plain is None or math.prod(plain.axes) > largest:  # by default what 32 bits can index
             continue
         if (structure := structure_of(plain)) is not None:
             # Steps as far from the end as one another are independent.
@@ -65,22 +65,23 @@ def fuse_horizontally(steps: list[Step], largest: int = 2**31 - 1) -> list[Devic
 
 
 def _with_producers(group: FusedGroup) -> FusedGroup | None:
-    """The group with its inlined producers as members; None where these do more than compute each
-    element from those at the same place.
+    """The group with its inlined producers as members; None if these do more than compute each
+    element from those at the same position.
     """
     if not group.inlined:
         return group
     if group.copy_of is not None:
         return None
-    # Along which axes producers run: those of what reads them.
+    # The axes of producers: those of their readers.
     producers = inlined_eqns(group)
     dims: dict[Var, Dims] = {}
-    # Loads of what producers make have to agree about the axes, and read each element in its place.
+    # Loads of producers' results have to agree on the axes, and read each element at its own
+    # position.
     for load in group.loads():
         if load.source in group.inlined:
             if load.views or dims.setdefault(load.source, load.dims) != load.dims:
                 return None
-    # From the last one back, so that what reads a value has its axes before the value is asked.
+    # In reverse order, so that the axes of a value's readers are known before its own are needed.
     for eqn in reversed(producers):
         (v,) = eqn.outvars if is_elementwise(eqn) else (None,)
         if v is None or any(a.aval.shape not in ((), v.aval.shape) for a in eqn.invars):
@@ -98,7 +99,7 @@ def _with_producers(group: FusedGroup) -> FusedGroup | None:
             return Inner(a, tuple(range(a.aval.ndim)))
         return Load(a, (), dims[a], a.aval.shape)
 
-    # Producers first: members are in order, each behind what it reads.
+    # Producers first: members are in order, each after its inputs.
     members = [
         Member(e, [operand(a) for a in e.invars], dims[e.outvars[0]], dims[e.outvars[0]])
         for e in producers
@@ -118,7 +119,7 @@ def _batch(parts: list[FusedGroup]) -> Batch:
     members = tuple(m for p in parts for m in p.members)
     inputs = dict.fromkeys(v for p in parts for v in p.inputs)
     outputs = tuple(v for p in parts for v in p.outputs)
-    # The batch as one group, for what asks for all members, inputs and outputs.
+    # The batch as one group, for users of all members, inputs and outputs.
     axes = (sum(math.prod(p.axes) for p in parts),)
     whole = FusedGroup(axes, members=members, outputs=outputs, inputs=tuple(inputs))
     (only,) = passes_of(parts[0])
@@ -144,21 +145,21 @@ def _ranks(steps: list[Step]) -> list[int]:
 
 
 def structure_of(group: FusedGroup) -> tuple | None:
-    """What a group does to its elements, without its sizes; None for groups that are more than a
-    pass over arrays which lie in memory alike.
+    """A group's operations without its sizes; None for groups that are more than one pass over
+    arrays with the same memory layout.
     """
-    # Only work on memory as it lies has text that does not depend on sizes.
+    # Only work on arrays in memory has text that does not depend on sizes.
     if group.has_flow or group.inlined or group.joined or not group.outputs:
         return None
-    if not group.is_fused:  # a scan or a sort of its own
+    if not group.is_fused:  # a scan or a sort
         return None
     if not math.prod(group.axes):
         return None
-    # Reductions are of all elements, and nothing goes over these again.
+    # Reductions must be over all elements, and the results must not be broadcast over them again.
     if group.reduced and (len(group.reduced) < len(group.axes) or not _is_one_pass(group)):
         return None
-    # All that is read and written has all axes, in one order: elements then have one number,
-    # counted in memory. What reductions leave is single numbers.
+    # All arrays have all axes, in one order: elements then have one number, counted in memory.
+    # Results of reductions are scalars.
     order = tuple(axis_order(group))
     single = () if group.reduced else order
     if any(_axes(group.made[v].dims) not in (order, single) for v in group.outputs):
@@ -200,8 +201,8 @@ def passes_of(group: FusedGroup) -> list[Pass]:
 
 
 def _is_one_pass(group: FusedGroup) -> bool:
-    """Whether a group reduces its arrays by folds that find all they need in one pass. Those that
-    ask where an element lies count as memory does.
+    """Whether a group reduces its arrays by folds in one pass. Folds that need an element's
+    position require row-major memory.
     """
     folds = [m.eqn.primitive.fold for m in group.members if _reduces(m)]
     order = axis_order(group)
@@ -227,8 +228,8 @@ def _access_kind(load: Load, order: tuple[int, ...]) -> str | None:
 
 
 def arrays_of(group: FusedGroup) -> list[Var]:
-    """What a part reads, each once, then what it writes, in an order that its structure decides."""
-    # Order of first use, so parts of one structure have the same arrays at the same place.
+    """A part's inputs, each once, then its outputs, in an order determined by its structure."""
+    # Order of first use, so parts of one structure have the same arrays at the same position.
     read: dict[Var, None] = {}
     for member in members_in_order(group):
         read.update((o.source, None) for o in member.operands if isinstance(o, Load))

@@ -1,8 +1,8 @@
-"""Which inputs of a kernel may lie in the memory that one of its outputs is written to.
+"""Which inputs of a kernel may share the memory of one of its outputs.
 
-Floor 3. In: a Kernel, one of its outputs. Out: the inputs of which each element is read only by
-the thread that writes the element of the output at the same place, before it writes. All others
-must be in memory of their own: threads run in any order.
+Floor 3. In: a Kernel, one of its outputs. Out: the inputs of which each element is read only by the
+thread that writes the output's element at the same position, before it writes. All others must be
+in separate memory: threads run in any order.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from gpuarray.core.index import Index
 
 
 def overwritable(kernel: Kernel, output: Var) -> frozenset[Var]:
-    """The inputs that may be in the memory of an output."""
+    """The inputs that may share the memory of an output."""
     if isinstance(kernel, Batch):
         return _in_batch(kernel, output)
     group, accesses = kernel.group, kernel.accesses
-    # Memory can be shared only if elements are of one size, at the same places.
+    # Memory can be shared only if elements have the same size and positions.
     alike = {v for v in kernel.inputs if _alike(v, output)}
     if kernel.aliases and math.prod(group.axes) == 1:
         return frozenset(alike)  # one thread, which writes when it has read everything
@@ -28,7 +28,7 @@ def overwritable(kernel: Kernel, output: Var) -> frozenset[Var]:
         return frozenset()
     dims = group.made[output].dims
     if any(n > 1 and axis not in dims for axis, n in enumerate(accesses.axes)):
-        return frozenset()  # threads beside the one that writes an element read for themselves
+        return frozenset()  # other threads also read for themselves
     written = _terms(accesses.output_index(output))
     for load in accesses.loads():
         # Each element must be read where it is written, by the thread that then overwrites it.
@@ -41,11 +41,11 @@ def overwritable(kernel: Kernel, output: Var) -> frozenset[Var]:
 
 
 def _in_batch(batch: Batch, output: Var) -> frozenset[Var]:
-    """The same for one of many arrays: a thread reads what lies where it writes, and all else that
-    it reads there, in one part of the batch.
+    """The same for one of many arrays: a thread's reads at the position it writes are all in one
+    part of the batch.
     """
     (part,) = (p for p in batch.parts if output in p.outputs)
-    # What a reduction leaves is written when blocks may still read; so are single numbers.
+    # The result of a reduction is written while other blocks may still read; so are scalars.
     if output.aval.size == 1:
         return frozenset()
     others = {v for p in batch.parts if p is not part for v in p.inputs}

@@ -4,7 +4,7 @@ Floor 3. In: a simplified graph, its fused steps, and the forms that the target 
 the steps of a device:
 
 * data movement (pad, concatenate, dynamic slices, gather) and cheap pointwise groups are computed
-  where they are read if that costs no more, and are kernels of their own elsewhere;
+  where they are read if that costs no more, and are separate kernels elsewhere;
 * the only views that are steps are those that need no copy;
 * every equation that has a kernel is a group.
 
@@ -75,8 +75,8 @@ def inline_producers(
     serial: bool = False,
 ) -> tuple[list[Step], dict[Var, Decision]]:
     """The steps that a device runs, in order, and why each value between steps is stored or not.
-    Without fusion nothing is inlined. Equations that would be kernels of a form which is not among
-    `forms` stay routines of a library. `serial`: updates are written one after another.
+    Without fusion nothing is inlined. Equations that would be kernels of a form not in `forms` stay
+    library routines. `serial`: updates are written one after another.
     """
     inliner = _Inliner(graph, steps, fusion, forms, serial)
     return inliner.run(), inliner.decisions
@@ -92,7 +92,7 @@ def _shares_memory(eqn: Eqn, v: Var) -> bool:
 
 
 class _Inliner:
-    """The state of one pass: who reads each value, which values are inlined, and the steps."""
+    """The state of one pass: the readers of each value, the inlined values, and the steps."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class _Inliner:
         self.graph, self.fusion, self.forms, self.serial = graph, fusion, forms, serial
         self.index = GraphIndex(graph)
         self.made_by = self.index.made_by
-        self.orders: dict[tuple, list[Var]] = {}  # of updates that are sorted, by what decides them
+        self.orders: dict[tuple, list[Var]] = {}  # of sorted updates, by what determines them
         self.steps: list[Step] = [new for step in steps for new in self.expand(step)]
         self.required: dict[Var, None] = {}  # values that must be in memory, in order
         self.uses: dict[Var, list[Consumer]] = {}
@@ -117,17 +117,17 @@ class _Inliner:
 
     def run(self) -> list[Step]:
         """The steps of a device, in order."""
-        # 1. Who reads what. All readers have to be known before anything is decided.
+        # 1. Readers. All of them have to be known before any decision.
         for step in self.steps:
             self.note_uses(step)
         for a in self.graph.outvars:
             if isinstance(a, Var):
                 self.require(a)
-        # 2. What is inlined, producers first: the cost of an element includes its inlined operands.
+        # 2. Inlining, producers first: the cost of an element includes its inlined operands.
         self.steps = [self.without_cheap_outputs(step) for step in self.steps]
         for step in self.steps:
             self.decide_inlining(step)
-        # 3. The steps that are left. Each puts what it needs in memory before itself.
+        # 3. The remaining steps. Each materialises its inputs before itself.
         for step in self.steps:
             self.emit(step)
         for a in self.graph.outvars:
@@ -136,12 +136,12 @@ class _Inliner:
         return self.order
 
     def expand(self, step: Step) -> list[Step]:
-        """The steps that a device runs for one step of the plan. Views and generators give none:
-        where one is needed in memory, its reader materialises it.
+        """The steps that a device runs for one step of the plan. Views and generators give none: if
+        one is needed in memory, its reader materialises it.
         """
         if isinstance(step, FusedGroup):
             return [step]
-        # Equations with kernels of their own: users' kernels, scans, sorts, ordered scatters.
+        # Equations with dedicated kernels: users' kernels, scans, sorts, ordered scatters.
         if (is_custom(step) and User in self.forms) or is_sweep(step):
             return custom_steps(step)
         if is_table(step):
@@ -180,13 +180,13 @@ class _Inliner:
 
     def can_inline(self, eqn: Eqn) -> bool:
         """Whether an element of the results can be computed where it is read. Without kernels that
-        write in place, an update that is better done so is left to the library.
+        write in place, an update for which that is better is left to the library.
         """
         if self.serial and is_by_windows(eqn):
             return False
         return can_inline(eqn) and (Scatter in self.forms or not in_place(eqn, self.serial))
 
-    # ---- who reads what ----
+    # ---- readers ----
     def resolve(self, v: Var) -> Var:
         """The value behind any number of views."""
         return self.index.base(v, is_any_view)[0]
@@ -207,7 +207,7 @@ class _Inliner:
         return self.index.base(v, _shares_memory)[0]
 
     def note_uses(self, step: Step) -> None:
-        """Note what a step reads, how often, and what it needs in memory."""
+        """Record a step's reads, their number, and the values it needs in memory."""
         if is_unread(step):
             return
         if isinstance(step, FusedGroup):
@@ -227,14 +227,14 @@ class _Inliner:
                     reads[key] = x, max(space, reads[key][1] if key in reads else 0)
             for load, count in reads.values():
                 self.note_use(load.source, step, count)
-            # What a loop in registers reads step by step is read for each element at each step.
+            # An array that a loop in registers scans is read for each element at each step.
             for load, steps in step.streamed():
                 self.note_use(load.source, step, size * steps)
             return
         for i, a in enumerate(step.invars):
             if not isinstance(a, Var):
                 continue
-            # A library reads memory; an update in place reads everything but its operand (0)
+            # A library reads memory; an update in place reads everything except its operand (0)
             # element by element; other equations read as their element rule says.
             if not self.can_inline(step) and not (i and self.in_place(step)):
                 self.require(a)
@@ -247,20 +247,21 @@ class _Inliner:
             else:
                 self.note_use(a, step, times, is_index_operand(step, i))
 
-    # ---- what is inlined ----
+    # ---- decisions ----
     def decide_inlining(self, step: Step) -> None:
         """Decide whether the results of a step are computed where they are read."""
         outs = step.outputs if isinstance(step, FusedGroup) else step.outvars
         eqns = [m.eqn for m in step.members] if isinstance(step, FusedGroup) else [step]
         refused = self.why_stored(step)
-        # Note what elements would take, since later results of the same step are judged by it.
+        # Record the cost of elements, since decisions on later results of the same step depend on
+        # it.
         if refused is None:
             for eqn in eqns:
                 for v in eqn.outvars:
                     self.effort.note(v, eqn)
             computed = isinstance(step, FusedGroup) and not step.reduced
             found = {v: self.decide(v, computed) for v in outs}
-            # All or none: a step that writes one of its results computes the others on the way.
+            # All or none: a step that writes one of its results computes the others anyway.
             if all(d.inline for d in found.values()):
                 self.inlined.update(outs)
             else:
@@ -304,13 +305,13 @@ class _Inliner:
         return step if outputs == step.outputs else step.replace(outputs=outputs)
 
     def chain_from_rows(self, v: Var, group: FusedGroup) -> list[Member] | None:
-        """The members that compute an output from values over rows and what is in memory."""
+        """The members that compute an output from values over rows and values in memory."""
         chain: list[Member] = []
         waiting = [v]
         while waiting:
             maker = group.made[waiting.pop()]
             chain += [maker] if maker not in chain else []
-            # What others read is an output of its own.
+            # Values read by others are separate outputs.
             alone = maker.eqn.outvars == [v] or not any(u in self.uses for u in maker.eqn.outvars)
             simple = maker.eqn.primitive.kind is not Kind.REDUCTION and len(maker.eqn.outvars) == 1
             if not (alone and simple and self.can_inline(maker.eqn)):
@@ -338,8 +339,8 @@ class _Inliner:
             return JOINED
         if not (step.is_fused and all(self.can_inline(m.eqn) for m in step.members)):
             return FOLDED if step.has_flow else ROUTINE
-        # A reduction needs whole rows, a loop its steps: neither has single elements to offer, but
-        # for a sum of few products, say, of which there are more than what it reads.
+        # A reduction needs whole rows, a loop its steps: neither can compute single elements,
+        # except for example a sum of few products whose results outnumber its inputs.
         return FOLDED if step.reduced and not self.is_outer(step) else None
 
     def is_outer(self, group: FusedGroup) -> bool:
@@ -383,8 +384,8 @@ class _Inliner:
         return eqn is None or v in self.materialized
 
     def producers_behind(self, roots: Iterable[Var]) -> dict[Var, Eqn]:
-        """The equations that compute values from what is in memory, by the value that each makes:
-        empty where all of them are in memory.
+        """The equations that compute values from memory, by their results: empty if all are in
+        memory.
         """
         # Depth first with a stack, the operands in order: the order of inputs is part of the text.
         found: dict[Var, Eqn] = {}
@@ -414,7 +415,7 @@ class _Inliner:
                 continue
             seen.add(top)
             eqn = self.made_by.get(top)
-            # Through what is inlined, and through members of inlined groups, to what is in memory.
+            # Follow inlined values, and members of inlined groups, to values in memory.
             if top is v or (eqn is not None and (top in self.inlined or is_free(eqn))):
                 assert eqn is not None
                 waiting += [a for a in eqn.invars if isinstance(a, Var)]
@@ -429,7 +430,7 @@ class _Inliner:
         return eqn.primitive.kind is Kind.POINTWISE and v not in self.uses and v in self.effort.work
 
     def sources_read_by(self, step: Step | None) -> set[Var]:
-        """The values in memory that a step reads, with what has been inlined so far."""
+        """The values in memory that a step reads, with the inlining so far."""
         if step is None:
             return set()
         read = step.inputs if isinstance(step, FusedGroup) else variables(step)
@@ -440,9 +441,9 @@ class _Inliner:
 
     # ---- the steps ----
     def emit(self, step: Step) -> None:
-        """Append a step to the order, after what it needs in memory; none if it is inlined."""
+        """Append a step to the order, after materialising its inputs; nothing if it is inlined."""
         outs = step.outputs if isinstance(step, FusedGroup) else step.outvars
-        # Nothing runs for a group whose outputs are all computed by their readers.
+        # A group whose outputs are all computed by their readers does not run.
         if is_unread(step) or (outs and all(v in self.inlined for v in outs)):
             return
         if isinstance(step, FusedGroup):
@@ -536,7 +537,8 @@ class _Inliner:
         changed = self.resolve(operand)
         for a in (a for a in others if isinstance(a, Var)):
             behind = self.inputs_of([a], self.producers_behind([a]))
-            # An operand computed from what the update changes would be read while it changes.
+            # An operand computed from the array that the update changes would be read while it
+            # changes.
             if any(self.resolve(v) is changed for v in behind):
                 base = self.memory_of(a)
                 if base in self.inlined:
@@ -556,12 +558,12 @@ def copy_kernel(v: Var, eqn: Eqn, producers, inputs_of) -> FusedGroup:
     if is_view(eqn) and operands and not made:
         load = Load(operands[0], (eqn,), dims, v.aval.shape)
     else:
-        # The copy reads a new variable, which stands for the value before it is written.
+        # The copy reads a new variable, which represents the value before it is written.
         seen = Var(v.aval)
         renamed = eqn.replace(outvars=[seen if o is v else o for o in eqn.outvars])
         made = {**made, seen: renamed}
         load = Load(seen, (), dims, v.aval.shape)
-    # The kernel copies the value into `v`; what computes an element stands in `inlined`.
+    # The kernel copies the value into `v`; the equations of an element are in `inlined`.
     copy = build.copy(load.source, eqn.site, v)
     group = group_of(Member(copy, [load], dims, dims), v.aval.shape, [v])
     inputs = tuple(inputs_of([load.source], made))
@@ -569,5 +571,5 @@ def copy_kernel(v: Var, eqn: Eqn, producers, inputs_of) -> FusedGroup:
 
 
 def is_unread(step: Step) -> bool:
-    """Whether a group has no outputs left: nobody reads what it would compute."""
+    """Whether a group has no outputs left that are read."""
     return isinstance(step, FusedGroup) and not step.outputs

@@ -1,8 +1,8 @@
-"""Write results side by side where that is how they are read: a stack of values of one kernel.
+"""Write results directly into a stack: for values of one kernel that are read only that way.
 
 Floor 3. In: the steps of a device, producers not inlined yet. Out: the same, where a group whose
-results are stacked, and read in no other way, writes each into its place in the stack. So the
-components of vectors, or the entries of matrices, are never in memory by themselves.
+results are stacked, and not read otherwise, writes each into its place in the stack. So the
+components of vectors, or the entries of matrices, are never in memory separately.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def write_side_by_side(graph: Graph, steps: list[Step]) -> list[Step]:
 
 
 def _joined(group: FusedGroup, stack: Eqn, index: GraphIndex) -> FusedGroup | None:
-    """A group that writes its results into a stack of them; None where that cannot be, or where
-    they cost so little that the stack's kernel computes those that it needs.
+    """A group that writes its results into a stack of them; None if that is impossible, or if they
+    are so cheap that the stack's kernel recomputes those that it needs.
     """
     joins, (whole,) = stack.primitive.rewrite.joins, stack.outvars
     parts = [a for a in stack.invars if isinstance(a, Var)]
@@ -55,7 +55,7 @@ def _joined(group: FusedGroup, stack: Eqn, index: GraphIndex) -> FusedGroup | No
         return None
     if not group.is_fused or not can_emit(group):
         return None
-    # Nothing else reads them, but for the group itself.
+    # They must have no other readers except the group itself.
     read = Counter(a for m in group.members for a in m.eqn.invars if isinstance(a, Var))
     if any(index.uses[v] != read[v] + 1 for v in parts):
         return None

@@ -1,7 +1,7 @@
 """Kernels: groups with their loop form chosen, once.
 
 Floor 3. Plain data, made by choose.py (and horizontal.py), read by the templates, the backends and
-`explain`. A form says which threads share what work; how many they are is the target's matter.
+`explain`. A form tells how threads share the work; their number depends on the target.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Rows(Kernel):
 
 
 class RowColumns(Rows):
-    """Rows, each block over many of them, and on the way folds of the columns of its own rows.
+    """Rows, each block over many of them, with folds of the columns of its own rows.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class RegisterLoop(Kernel):
 
 
 class Batch(Kernel):
-    """Groups of one structure, each on arrays of its own; `group` has all their members.
+    """Groups of one structure, each on its own arrays; `group` has all their members.
 
     Attributes
     ----------
@@ -204,6 +204,6 @@ FORMS: tuple[type[Kernel], ...] = (
     Sweep, User,
 )  # fmt: skip
 
-#: What a device runs: a kernel, a group that has none (a dtype or an operation that CUDA text does
-#: not have, so NumPy's rules run it), or a single equation: a view, a routine of a library.
+#: A device's steps: a kernel, a group without one (a dtype or an operation not available in CUDA
+#: text, so NumPy's rules run it), or a single equation: a view, a library routine.
 DeviceStep = Kernel | FusedGroup | Eqn

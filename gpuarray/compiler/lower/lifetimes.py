@@ -1,8 +1,8 @@
 """Whose memory the values between steps are in, and until when it is read.
 
 Floor 3. In: the steps of a plan or of a routine, which of them are views, and which results have
-memory of their own. Out: for every value the one whose memory it is in, the last step that reads
-it, and whether a step made it: what may be written over, freed, or handed out as the caller's own.
+separate memory. Out: for every value the one whose memory it shares, the last step that reads it,
+and whether a step made it: which values may be overwritten, freed, or returned as the caller's own.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class Lifetimes:
     Parameters
     ----------
     results :
-        What is read after all steps.
+        The values that are read after all steps.
     is_view :
         Whether the results of an equation are in the memory of the operands at their places.
     own :
-        The numbers of the results for which an equation that is no view takes memory of its own.
-        Others may be operands that are passed on, as the carry of a loop without turns is.
+        The numbers of the results for which an equation other than a view allocates memory. Others
+        may be operands that are returned, as the carry of a loop without iterations is.
     later :
         The steps until which exchanges in progress read their operands.
 
@@ -47,7 +47,7 @@ class Lifetimes:
         later: Mapping[Var, int] | None = None,
     ):
         self._results = results
-        self._viewed: dict[Var, Var] = {}  # a view -> what it looks at
+        self._viewed: dict[Var, Var] = {}  # a view -> its operand
         passed_on: dict[int, list[Var]] = {}  # step -> results that may be its operands
         self.owned: set[Var] = set()
         for i, step in enumerate(steps):
@@ -62,7 +62,8 @@ class Lifetimes:
                 if len(made) < len(step.outvars):
                     passed_on[i] = [v for k, v in enumerate(step.outvars) if k not in made]
         self.last = {self.root(a): len(steps) for a in results if isinstance(a, Var)}
-        # Backwards, so that the life of what a result passes on is known before its operands'.
+        # In reverse, so that the lifetime of a returned operand is known before that of its own
+        # operands.
         for i in range(len(steps) - 1, -1, -1):
             step = steps[i]
             if isinstance(step, Eqn) and step.outvars and step.outvars[0] in self._viewed:
@@ -86,7 +87,9 @@ class Lifetimes:
         return self.root(v).aval.nbytes == v.aval.nbytes
 
     def fresh_outputs(self) -> frozenset[int]:
-        """Return the numbers of results whose memory the steps made, and no other result is in."""
-        # Two results in one memory cannot both be handed out as the caller's own.
+        """Return the numbers of results whose memory was made by the steps and is not shared with
+        another result.
+        """
+        # Two results that share memory cannot both be returned as the caller's own.
         roots = [self.root(a) if isinstance(a, Var) else None for a in self._results]
         return frozenset(i for i, v in enumerate(roots) if v in self.owned and roots.count(v) == 1)

@@ -1,8 +1,8 @@
 """Two passes in one: sums that follow a fold of the same row while it is not yet finished.
 
-Floor 3. In: the Passes of a group. Out: Passes, some of them joined. A softmax sums exponentials
-of differences to the largest element, a variance squares of differences to the mean: a pass for the
-one, and then a pass for the other. But such sums can be corrected when what they refer to changes:
+Floor 3. In: the Passes of a group. Out: Passes, some of them joined. A softmax sums exponentials of
+differences to the largest element, a variance squares of differences to the mean: a pass for the
+one, and then a pass for the other. But such sums can be corrected when their reference changes:
 
     sum exp(x - b) = sum exp(x - a) exp(a - b)
     sum (x - b)^2  = sum (x - a)^2 + n (a - b)^2,  where a is the mean of these n elements
@@ -36,8 +36,9 @@ def join_passes(group: FusedGroup, passes: list[Pass]) -> list[Pass]:
 
 
 def _joined(group: FusedGroup, first: Pass, second: Pass) -> Pass | None:
-    """Two passes as one; None where a result of the second needs the first to be finished."""
-    # Only passes that fold and no more: what is stored or carried for each element has to be final.
+    """Join two passes into one; None if a result of the second needs the first to be finished."""
+    # Only passes that do nothing but fold: stored or carried values of each element have to be
+    # final.
     if not second.partial or first.stored or second.stored or first.carried or second.carried:
         return None
     # Every fold of the second pass has to be one that can be corrected.
@@ -56,13 +57,13 @@ def _joined(group: FusedGroup, first: Pass, second: Pass) -> Pass | None:
 
 
 def _follower(group: FusedGroup, first: Pass, total: Var) -> Follower | None:
-    """How a sum of the second pass follows a fold of the first; None where it does not."""
+    """How a sum of the second pass depends on a fold of the first; None if it has another form."""
     made = group.made
     fold = made[total].eqn.primitive.fold
-    # A sum of floats as they are, or of what they were converted to.
+    # A sum of floats, possibly converted.
     if fold is None or fold.plain_ufunc is not np.add or total.aval.dtype.kind == "c":
         return None
-    # What is summed: f(x - reference), with f an exponential or a square.
+    # The summand: f(x - reference), with f an exponential or a square.
     last = _maker(group, made[total].operands[0], through="conversion")
     kind = "" if last is None else algebra_of(last.eqn)
     if last is None or kind not in ("exponential", "squared"):
@@ -78,11 +79,10 @@ def _follower(group: FusedGroup, first: Pass, total: Var) -> Follower | None:
     if found is None or _depends(group, element, first):
         return None
     chain, leader = found
-    # What the reference is made of: a maximum for exponentials, the mean of these elements
-    # for squares.
+    # The reference: a maximum for exponentials, the mean of these elements for squares.
     how = made[leader].eqn.primitive.fold
     assert how is not None
-    # Real floats alone ('V' is the kind of bfloat16 in NumPy): what follows corrects those.
+    # Only real floats ('V' is the kind of bfloat16 in NumPy), which can be corrected.
     if leader.aval.dtype.kind not in "fV" or total.aval.dtype.kind not in "fV":
         return None
     if kind == "exponential":
@@ -121,8 +121,8 @@ def _along(group: FusedGroup, member: Member) -> bool:
 
 
 def _chain(group: FusedGroup, first: Pass, reference: Var) -> tuple[tuple[Member, ...], Var] | None:
-    """The members behind the first pass that make the reference, and the one fold that it is made
-    of; None where there is anything else in it.
+    """The members after the first pass that compute the reference, and the one fold that it depends
+    on; None if it depends on anything else.
     """
     behind = {v: m for m in first.after for v in m.eqn.outvars}
     wanted, leaders, chain = [reference], [], set()
@@ -147,7 +147,7 @@ def _chain(group: FusedGroup, first: Pass, reference: Var) -> tuple[tuple[Member
 
 
 def _depends(group: FusedGroup, operand: object, first: Pass) -> bool:
-    """Whether an operand is made of what the first pass finds."""
+    """Whether an operand depends on the results of the first pass."""
     found = {*first.partial, *(v for m in first.after for v in m.eqn.outvars)}
     waiting, seen = [operand], set()
     while waiting:
@@ -165,8 +165,7 @@ def _is_mean(group: FusedGroup, chain: tuple[Member, ...], leader: Var) -> bool:
     """Whether a chain divides a sum by the number of its elements."""
     if len(chain) != 1 or algebra_of(chain[0].eqn) != "quotient":
         return False
-    # The divisor has to be a literal: of a divisor that is computed nobody knows here that it is
-    # the count.
+    # The divisor has to be a literal: a computed divisor is not known to be the count.
     above, below = chain[0].operands
     many = math.prod(group.axes[i] for i in group.made[leader].space if i in group.reduced)
     return (

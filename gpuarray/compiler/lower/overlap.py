@@ -1,13 +1,13 @@
-"""Overlap: exchanges start as soon as their operands are there, and are waited for where their
-results are first read; steps that need neither run in between.
+"""Overlap: exchanges start as soon as their operands are ready, and are waited for where their
+results are first read; steps that depend on neither run in between.
 
 Floor 3. In: the steps of a plan. Out: the same steps in another order, and for each exchange where
 it has to be done. For engines that exchange values while devices compute.
 
-Nothing can wait for ever. Every device runs these steps in this one order, which follows from the
-Graph alone, and starting an exchange waits for nobody. Take, of the places at which devices are
-stuck, the first in that order: it waits for an exchange whose start is before it on every device,
-and no device is stuck further in front. So all have started it, and it ends.
+It cannot deadlock. Every device runs these steps in this one order, which depends on the Graph
+alone, and starting an exchange does not wait. Consider the first place in that order at which a
+device is stuck: it waits for an exchange that starts before it on every device, and no device is
+stuck earlier. So all have started it, and it ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gpuarray.core.target import TARGET
 
 
 class Half:
-    """The start of an exchange, or the wait for its end: what a program asks the engine for."""
+    """The start of an exchange, or the wait for its end: a program's request to the engine."""
 
     __slots__ = ("eqn", "is_start")
 
@@ -50,10 +50,10 @@ class Halves(NamedTuple):
 
 
 def is_split(step: DeviceStep) -> bool:
-    """Whether a step is an exchange that others may run beside."""
+    """Whether a step is an exchange that can overlap with others."""
     if not isinstance(step, Eqn) or step.primitive.kind is not Kind.COLLECTIVE:
         return False
-    # An axis_index has no operands: nothing is sent. What has effects keeps its place.
+    # An axis_index has no operands: nothing is sent. A step with effects keeps its place.
     return bool(step_inputs(step)) and not has_effect(step)
 
 
@@ -64,7 +64,7 @@ def overlapped(
     if not any(map(is_split, steps)):
         return list(steps), {}
     ordered, until = _ordered(steps)
-    # Where a result is first read, if nothing asked for it before.
+    # The first reader of a result, if nothing waited for it before.
     made_by = {v: id(s) for s in ordered if is_split(s) for v in step_outputs(s)}
     for i, step in enumerate(ordered):
         # Where the order below has set an earlier end, it stays.
@@ -80,7 +80,9 @@ def overlapped(
 
 
 def last_reads(halves: Mapping[int, Halves], steps: Sequence[DeviceStep]) -> dict[Var, int]:
-    """Return until which step exchanges may read their operands, which must stay as they are."""
+    """Return for the operands of exchanges the last step that may read them; they must not change
+    before.
+    """
     found: dict[Var, int] = {}
     for step in steps:
         if id(step) in halves:
@@ -90,7 +92,7 @@ def last_reads(halves: Mapping[int, Halves], steps: Sequence[DeviceStep]) -> dic
 
 
 def _ordered(steps: Sequence[DeviceStep]) -> tuple[list[DeviceStep], dict[int, int]]:
-    """Start exchanges first, and take of the other steps those that wait for none.
+    """Start exchanges first, and prefer other steps that wait for none.
 
     The second result has, by id, the exchanges that have to end before a step starts another one.
     """
@@ -115,7 +117,7 @@ def _ordered(steps: Sequence[DeviceStep]) -> tuple[list[DeviceStep], dict[int, i
     until: dict[int, int] = {}
 
     def ready(i: int) -> None:
-        # The smallest number first: the order of the plan where nothing decides otherwise.
+        # The smallest number first: the order of the plan if nothing else decides.
         heapq.heappush(exchanges if is_split(steps[i]) else others, i)
 
     def done(i: int) -> None:
@@ -140,12 +142,12 @@ def _ordered(steps: Sequence[DeviceStep]) -> tuple[list[DeviceStep], dict[int, i
                 done(going.popleft())
             found.append(steps[i])
             going.append(i)
-        # While something can be computed, nothing is waited for.
+        # Wait for nothing while there is work to do.
         elif others:
             i = heapq.heappop(others)
             found.append(steps[i])
             done(i)
         else:
-            # Nothing is left to compute: wait for the oldest exchange.
+            # No work is left: wait for the oldest exchange.
             done(going.popleft())
     return found, until

@@ -1,9 +1,9 @@
 """The passes of a group: which loops over P x R compute it, before any machine is chosen.
 
-Floor 3. In: a FusedGroup. Out: its Passes. One suffices while a row (all of R) is seen whole. Where
-rows are split, over tiles on a CPU or over threads on a GPU, there is a pass for each level of
-reductions, and one for what is written over the whole space: softmax takes three, for the largest
-element, the sum, and the quotients.
+Floor 3. In: a FusedGroup. Out: its Passes. One suffices if a row (all of R) is processed as a
+whole. If rows are split, over tiles on a CPU or over threads on a GPU, there is a pass for each
+level of reductions, and one for values written over the whole space: softmax takes three, for the
+largest element, the sum, and the quotients.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class Follower(Struct):
 
 
 class Pass(Struct):
-    """One loop over the rows: which members it runs, and what it keeps.
+    """One loop over the rows: the members it runs, and the values it keeps.
 
-    Where `halves` are two passes, it does the work of both (online.py): the reductions of the
-    second are `followers`, and `members` and `after` are those of both.
+    If `halves` are two passes, it does the work of both (online.py): the reductions of the second
+    are `followers`, and `members` and `after` are those of both.
     """
 
     members: list[Member]
     partial: list[Var]  # reductions whose per-tile results are kept and merged
     stored: list[Var]  # outputs written tile by tile
     after: list[Member]  # members that need only finished values, run once at the end
-    carried: list[Var] = []  # what later passes read of this one's values
+    carried: list[Var] = []  # this pass's values that later passes read
     halves: tuple[Pass, ...] = ()
     followers: tuple[Follower, ...] = ()
 
@@ -97,7 +97,7 @@ def can_split(member: Member) -> bool:
 def split_passes(
     group: FusedGroup, may_split: Callable[[Member], bool] = can_split
 ) -> list[Pass] | None:
-    """A pass for each level of reductions, then one for what is written over the whole space."""
+    """A pass for each level of reductions, then one for values written over the whole space."""
     # 1. The level of each value: how many reductions it depends on, one after the other.
     members = list(members_in_order(group))
     made = group.made
@@ -113,19 +113,19 @@ def split_passes(
         for v in member.eqn.outvars:
             level[v] = below + is_reduction
             wide[v] = not group.reduced.isdisjoint(member.dims)
-    # 2. A pass for each level: its reductions, what they need, and what follows from them over P.
+    # 2. A pass for each level: its reductions, their inputs, and their consumers over P.
     top = max(level.values(), default=0)
     passes: list[Pass] = []
     for depth in range(1, top + 1):
         here = [m for m in members if level[m.eqn.outvars[0]] == depth]
         reductions = [m for m in here if m.eqn.outvars[0] in folds]
         needed = _needed(reductions, made, wide, level)
-        # The first result of a reduction stands for its partial result.
+        # The first result of a reduction represents its partial result.
         partial = [m.eqn.outvars[0] for m in reductions]
         narrow = [m for m in here if not wide[m.eqn.outvars[0]]]
         after = [m for m in narrow if m.eqn.outvars[0] not in folds]
         passes.append(Pass(needed, partial, [], after))
-    # 3. What needs no reduction goes with the first pass; outputs over P x R need one more.
+    # 3. Members that need no reduction go with the first pass; outputs over P x R need one more.
     passes[0].after[:0] = _row_members(members, level, wide, set(group.stored))
     stored = [v for v in group.stored if wide[v]]
     if stored:
@@ -134,8 +134,8 @@ def split_passes(
 
 
 def _folds(member: Member, group: FusedGroup) -> bool:
-    """Whether a member folds elements of a row: over axes of length 1 it has one element, and is as
-    good as pointwise.
+    """Whether a member folds elements of a row: over axes of length 1 it has one element, and
+    counts as pointwise.
     """
     if member.eqn.primitive.kind is not Kind.REDUCTION:
         return False
@@ -148,7 +148,7 @@ def _row_members(
     """Members over P alone that need no reduction, and that others over P (or the outside) read."""
     read = set(outputs)
     found: list[Member] = []
-    # Backwards, so that what a later member reads is known when its maker is seen.
+    # In reverse, so that the reads of later members are known before their producer is reached.
     for member in reversed(members):
         v = member.eqn.outvars[0]
         if wide[v] or (level[v] == 0 and not any(o in read for o in member.eqn.outvars)):
@@ -207,11 +207,12 @@ def once_each(
     first: dict[Var, Pass] = {}
     made: list[Pass] = []
     for one in passes:
-        # The same reductions and what follows them; members and outputs are chosen anew.
+        # The same reductions and their consumers; members and outputs are chosen anew.
         new = Pass([], one.partial, [], one.after)
         for v in one.stored:
             (first[v] if early and v in first else new).stored.append(v)
-        # Backwards from what the pass has to leave: members that only fed a carried value drop out.
+        # Backwards from the values that the pass has to produce: members that only fed a carried
+        # value are dropped.
         wanted = {*new.partial, *new.stored}
         for member in reversed(one.members):
             outs = [v for v in member.eqn.outvars if v in wanted]
@@ -229,7 +230,7 @@ def once_each(
             if not group.reduced.isdisjoint(member.dims):
                 for v in member.eqn.outvars:
                     first.setdefault(v, new)
-        # Nothing left to do: an earlier pass has done it all.
+        # Empty: an earlier pass has done all of it.
         if new.members or new.after or new.stored:
             made.append(new)
     return made

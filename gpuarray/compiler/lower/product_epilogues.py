@@ -1,9 +1,8 @@
 """Products with the elementwise work behind them: one call of a library instead of two steps.
 
 Floor 3. In: the steps of a device, producers inlined. Out: the same, where a group that computes
-nothing but what a library can do to a product before it writes it (a rule of the product's
-primitive) is one step with the product. A group that does more stays a kernel: its bytes move
-either way.
+only what a library can do to a product before writing it (a rule of the product's primitive) is one
+step with the product. A group that does more stays a kernel: its bytes move either way.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from gpuarray.core.rewrite import Epilogue, Extents
 
 
 def fuse_product_epilogues(graph: Graph, steps: list[Step]) -> list[Step]:
-    """The steps, with products and what alone reads them as one, where a library does both."""
+    """Merge products and their only readers, if a library does both."""
     products = {
         s.outvars[0]: s for s in steps if isinstance(s, Eqn) and s.primitive.rewrite.product
     }
@@ -34,8 +33,8 @@ def fuse_product_epilogues(graph: Graph, steps: list[Step]) -> list[Step]:
     for step in steps:
         found = None
         if isinstance(step, FusedGroup):
-            # A product that another step reads, too, has to be in memory by itself.
-            # Of two products that are added, the one is an operand of the other.
+            # A product that another step reads, too, has to be materialised. Of two products that
+            # are added, one is an operand of the other.
             mine = [v for v in step.inputs if v in products and readers[v] == 1]
             for v in sorted(mine, key=place.__getitem__, reverse=True):
                 found = _joined(products[v], step)
@@ -47,7 +46,7 @@ def fuse_product_epilogues(graph: Graph, steps: list[Step]) -> list[Step]:
 
 
 def _joined(product: Eqn, group: FusedGroup) -> Eqn | None:
-    """The product with the group as its epilogue; None where no library does that."""
+    """The product with the group as its epilogue; None if no library does that."""
     rules = product.primitive.rewrite.product
     assert rules is not None
     if not group.is_fused or group.reduced or group.has_flow or group.inlined:
@@ -82,7 +81,7 @@ class _Match:
         extents: Extents,
     ):
         self.group, self.epilogue, self.product, self.whole = group, epilogue, product, whole
-        # The axes of the result that its columns are: the last ones.
+        # The axes of the result that are its columns: the last ones.
         self.columns = whole[len(whole) - len(extents.columns) :]
         self.count = math.prod(extents.columns)
         formula = epilogue.formula
@@ -92,7 +91,7 @@ class _Match:
 
     @property
     def operands(self) -> list[Var]:
-        """What stands for the formula's operands behind the product."""
+        """The values of the formula's operands after the product."""
         return [self.bound[v] for v in self.epilogue.formula.invars[1:]]
 
     def is_whole(self, out: Var) -> bool:
@@ -125,7 +124,7 @@ class _Match:
         return False
 
     def _is_input(self, load: Load, wanted: Var) -> bool:
-        """Whether an input is the product, or a further operand that lies as it should."""
+        """Whether an input is the product, or a further operand with the right layout."""
         if self.bound.setdefault(wanted, load.source) != load.source:
             return False
         if load.source is self.product:

@@ -1,9 +1,9 @@
-"""Rows and columns in one pass: reductions over both axes of what a kernel reads once.
+"""Rows and columns in one pass: reductions over both axes of values that a kernel reads once.
 
 Floor 3. In: the fused steps of a device. Out: the same, where a group that reduces rows and one
-that reduces columns of the same values have become two others. The first goes over the rows, each
-block over many of them, and folds its own rows column by column on the way; the second folds what
-the blocks have left. So the gradient of a layer norm reads its operands once, not twice.
+that reduces columns of the same values are replaced by two others. The first goes over the rows,
+each block over many of them, and also folds its own rows column by column; the second folds the
+blocks' results. So the gradient of a layer norm reads its operands once, not twice.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def fold_columns_with_rows(graph: Graph, steps: list[Step]) -> list[Step]:
         taken |= {k, other}
         whole[k], whole[other] = made
         maker = makers(whole)
-        # What only the columns read is not written.
+        # Values that only the columns read are not written.
         read = {v for n, s in whole.items() if n != k for v in step_inputs(s)} | results
         kept = tuple(v for v in made.rows.outputs if v in read)
         whole[k] = made.rows.replace(outputs=kept)
@@ -71,8 +71,8 @@ def fold_columns_with_rows(graph: Graph, steps: list[Step]) -> list[Step]:
 
 
 def _pairs(steps: list[Step]) -> list[tuple[int, int]]:
-    """Pairs of groups of which one keeps the axes that the other reduces, judged by the lengths of
-    axes alone, and that would save enough. Most programs have none: this must be quick.
+    """Pairs of groups of which one keeps the axes that the other reduces, judged only by the
+    lengths of axes, and that would save enough. Most programs have none: this must be quick.
     """
     groups = {
         k: s for k, s in enumerate(steps) if isinstance(s, FusedGroup) and s.reduced and s.is_fused
@@ -99,8 +99,8 @@ def _pairs(steps: list[Step]) -> list[tuple[int, int]]:
 
 
 def _slots(one: FusedGroup, two: FusedGroup, rows: int, length: int) -> int:
-    """How many blocks would go over the rows; 0 where what they leave of the columns is much beside
-    the bytes that are not read again.
+    """The number of blocks that would go over the rows; 0 if their results for the columns are
+    large compared with the bytes that are saved.
     """
     folds = [m for m in two.members if m.eqn.primitive.kind is Kind.REDUCTION]
     slots = row_column_slots(rows, length, len(folds), row_itemsize(one))
@@ -113,7 +113,7 @@ def _slots(one: FusedGroup, two: FusedGroup, rows: int, length: int) -> int:
 
 
 class _Pair(NamedTuple):
-    """A group over rows with folds of its columns, and the group that folds what it leaves."""
+    """A group over rows with folds of its columns, and the group that folds its results."""
 
     rows: FusedGroup
     columns: FusedGroup
@@ -159,12 +159,12 @@ def _passes(group: FusedGroup):
 
 
 def _folds_rows(group: FusedGroup) -> bool:
-    """Whether a group is a kernel that goes over rows."""
+    """Whether a group is a kernel over rows."""
     return _passes(group) is not None and not Accesses(group).run_along_columns()
 
 
 def _folds_columns(group: FusedGroup) -> bool:
-    """Whether a group does no more than fold columns, and what follows from that."""
+    """Whether a group only folds columns and processes the results."""
     passes = _passes(group)
     if passes is None or len(passes) > 1 or passes[0].stored:
         return False
@@ -181,7 +181,7 @@ def _folds_columns(group: FusedGroup) -> bool:
 
 def _apart(one: FusedGroup, two: FusedGroup) -> tuple[FusedGroup, FusedGroup] | None:
     """Copies of both groups in which the columns only fold: values over the whole space that they
-    compute for others move to the rows. None where such a value depends on a fold.
+    compute for others move to the rows. None if such a value depends on a fold.
     """
     wide = (v for v in two.outputs if any(d in two.reduced for d in two.made[v].dims))
     moved = dict.fromkeys([*wide, *(v for v in one.inputs if v in two.made)])
@@ -206,8 +206,8 @@ def _apart(one: FusedGroup, two: FusedGroup) -> tuple[FusedGroup, FusedGroup] | 
 
 
 def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
-    """A group over rows and one over columns of the same values as a pair; None where that cannot
-    be.
+    """A group over rows and one over columns of the same values as a pair; None if that is
+    impossible.
     """
     if not _folds_columns(two):
         return None
@@ -221,14 +221,14 @@ def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
     if inner is None:
         return None
     match.through_shared_loads()
-    # Each axis of one is an axis of the other; what one reduces the other keeps.
+    # Each axis of one is an axis of the other; one reduces the axes that the other keeps.
     axis_of = match.axis_of
     space = {i for i, n in enumerate(one.axes) if n > 1}
     if set(axis_of.values()) != space or any(
         n > 1 and i not in axis_of for i, n in enumerate(two.axes)
     ):
         return None
-    # The two must be complementary: what the columns fold is all that the rows keep.
+    # The two must be complementary: the columns fold exactly the axes that the rows keep.
     down = {axis_of[i] for i in two.reduced if i in axis_of}
     if down != space - one.reduced:
         return None
@@ -237,8 +237,8 @@ def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
     slots = _slots(one, two, math.prod(one.axes) // max(length, 1), length)
     # The axes that the columns keep: results of blocks run along them.
     above = {d for d in range(len(two.axes)) if d not in two.reduced}
-    # 2. The members of the columns in three kinds: what is over the whole space joins the
-    # rows, folds become partial ones, and what follows from folds comes after them.
+    # 2. The members of the columns in three kinds: values over the whole space join the rows, folds
+    # become partial ones, and consumers of folds come after them.
     partial: dict[Var, Var] = {}
     after: list[Member] = []
     for member in two.members:
@@ -255,14 +255,14 @@ def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
             # one row.
             rows.add(Member(eqn, moved.operands, moved.space, (None, *moved.dims)))
         elif any(d in two.reduced for d in member.dims):
-            # What both compute is there already.
+            # Members of both are there already.
             if member.eqn.outvars[0] not in rows.made:
                 rows.add(relabelled(member, axis_of, inner))
         else:
             after.append(member)
     if after and not _only_reads(after, folds, one):
         return None
-    # 3. The two groups, if the first can take so many arguments.
+    # 3. The two groups, if the first can have this many arguments.
     if len(rows.read) + len(one.outputs) + len(folds) > TARGET.arguments:
         return None
     made = rows.built([*one.outputs, *partial.values()])
@@ -270,8 +270,8 @@ def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
 
 
 def _only_reads(after: Sequence[Member], folds: Sequence[Member], one: FusedGroup) -> bool:
-    """Whether members over columns need the folds and what is in memory, and nothing that only the
-    pass over the rows has.
+    """Whether members over columns need only the folds and values in memory, and nothing that only
+    the pass over the rows has.
     """
     known = {v for m in (*folds, *after) for v in m.eqn.outvars}
     for o in (o for m in after for o in m.operands):
@@ -291,14 +291,14 @@ def _over_blocks(
     partial: dict[Var, Var],
     slots: int,
 ) -> FusedGroup:
-    """The group that folds what the blocks have left; its axis 0 goes over the blocks."""
+    """The group that folds the blocks' results; its axis 0 goes over the blocks."""
     place = {axis: k for k, axis in enumerate(above, 1)}
     group = GroupBuilder([slots, *(two.axes[i] for i in above)], frozenset((0,)))
     for member in folds:
         (out,) = member.eqn.outvars
         dims = tuple([None if d is None else place[d] for d in member.dims])
         p = partial[out]
-        # Axis 0 of what the blocks left goes over the blocks; the other axes are those of the
+        # Axis 0 of the blocks' results goes over the blocks; the other axes are those of the
         # columns.
         load = Load(p, (), (0, *dims), p.aval.shape)
         eqn = Eqn(
@@ -327,10 +327,13 @@ def _builder(group: FusedGroup) -> GroupBuilder:
 def _wait_for_one_another(
     k: int, other: int, steps: dict[int, Step], maker: dict[Var, int]
 ) -> bool:
-    """Whether one of two steps needs the other through further ones: they cannot share a pass."""
+    """Whether one of two steps depends on the other through further ones: they cannot share a
+    pass.
+    """
 
     def needs(reader: int, made: int) -> bool:
-        # A direct use is what joining is for; a path through a third step would be a cycle.
+        # A direct dependence is fine, that is the point of joining; a path through a third step
+        # would be a cycle.
         through = (v for v in step_inputs(steps[reader]) if maker.get(v) != made)
         return waits_for(through, made, steps, maker)
 

@@ -1,8 +1,7 @@
 """Scans (cumsum and the like) as groups: whether one has a kernel, and how it is cut into tiles.
 
-Floor 3. In: an equation. Out: one group. Where few long rows or columns would leave the machine
-idle each is cut into tiles, whose blocks tell one another what their tiles come to. cuda/scan.py
-writes them.
+Floor 3. In: an equation. Out: one group. If few long rows or columns would leave the machine idle,
+each is cut into tiles, whose blocks publish their results to one another. cuda/scan.py writes them.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ class Cut(Struct):
     Attributes
     ----------
     outer, inner :
-        How many rows lie before the axis and behind it; along columns neighbours in memory are
+        The numbers of rows before the axis and after it; along columns neighbours in memory are
         neighbours in `inner`.
     items :
         Neighbours along the axis that a thread takes at a time.
     across :
-        Columns that a block goes down side by side; 0 if each is gone down by a single thread.
+        Columns that a block processes side by side; 0 if a single thread processes each.
     """
 
     outer: int
@@ -49,7 +48,7 @@ class Cut(Struct):
 
     @property
     def looks_back(self) -> bool:
-        """Whether blocks wait for what those before them tell."""
+        """Whether blocks wait for results of earlier ones."""
         return self.pieces > 1
 
 
@@ -72,7 +71,7 @@ def is_scan(eqn: Eqn) -> bool:
 
 
 def merge_graph(eqn: Eqn) -> Graph | None:
-    """The Graph that merges the elements of a scan; None where a Fold does, or it is no scan."""
+    """The Graph that merges the elements of a scan; None if a Fold does, or it is not a scan."""
     if eqn.primitive.kind is not Kind.SCAN or eqn.primitive.fold is not None:
         return None
     graph = eqn.params.get("jaxpr")
@@ -90,7 +89,7 @@ def cut_of(eqn: Eqn) -> Cut:
     """How rows or columns are cut: not at all, unless they are few and long."""
     shape, axis = eqn.outvars[0].aval.shape, eqn.params["axis"]
     outer, length, inner = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
-    # Threads hold what they have folded in registers.
+    # Threads hold their partial results in registers.
     held = max(TARGET.scan_items, TARGET.scan_tile_items // state_words(eqn))
     if inner == 1:
         items = TARGET.scan_items if length > 32 else 1

@@ -13,8 +13,8 @@ from gpuarray.core.graph import Eqn, Literal
 
 
 def sorted_eqns(eqn: Eqn, known: dict) -> list[Eqn]:
-    """Many updates that may meet, as equations that bring them into the order of their places.
-    `known` has the orders of scatters before, which may be those of this one.
+    """Many updates with possibly equal targets, as equations that sort them by target. `known` has
+    the orders of earlier scatters, one of which may fit.
     """
     rule = eqn.primitive.update
     assert rule.in_order is not None

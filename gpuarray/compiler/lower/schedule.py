@@ -1,8 +1,8 @@
 """Schedules: how many threads run a kernel, and how much each does.
 
-Floor 3. In: the form of a kernel. Out: plain numbers, chosen from shapes and dtypes alone, so
-the same graph always gets the same kernel. Kernels are bound by memory: what counts is that enough
-bytes are under way at any time, and that no row or column leaves most of the machine idle.
+Floor 3. In: the form of a kernel. Out: plain numbers, chosen from shapes and dtypes alone, so the
+same graph always gets the same kernel. Kernels are bound by memory: enough bytes have to be in
+flight at any time, and no row or column should leave most of the machine idle.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Schedule(Struct):
     steps :
         Vectors that each of them handles (0: many).
     splits :
-        Blocks that share a row or column; the last of them to finish merges what they found.
+        Blocks that share a row or column; the last of them to finish merges their results.
     side :
         Length of a side of square tiles.
     strides :
-        How far apart the rows of each tile lie.
+        The row pitch of each tile.
     near :
         Whether a thread's rows in one are neighbours.
     """
@@ -58,13 +58,13 @@ def busy(s: Schedule) -> float:
 
 
 def waited_for(s: Schedule, nbytes: float, ahead: float, shared_bytes: int = 0) -> float:
-    """The time that reading so many bytes takes on a busy machine, told in bytes: more than they
-    are where threads ask for too few at a time, `ahead` each.
+    """The time to read this many bytes on a busy machine, measured in bytes: more than they are if
+    threads have too few in flight, `ahead` each.
 
     Parameters
     ----------
     shared_bytes :
-        Shared memory of a block, of which a multiprocessor has only so much.
+        Shared memory of a block, which limits how many blocks a multiprocessor holds.
     """
     wanted = min(TARGET.bytes_under_way, nbytes / TARGET.multiprocessors)
     return nbytes * max(1.0, wanted / max(1.0, _blocks_held(s, shared_bytes) * s.threads * ahead))
@@ -77,7 +77,9 @@ def _blocks_held(s: Schedule, shared_bytes: int) -> int:
 
 
 def vector_width(values: list[Var], length: int) -> int:
-    """Elements of a vector access: 16 bytes of the widest dtype, as far as the length divides."""
+    """Elements of a vector access: 16 bytes of the widest dtype, or fewer if the length does not
+    divide.
+    """
     # The widest dtype decides: all arrays are accessed in vectors of equally many elements.
     sizes = [storage_dtype(v.aval).itemsize for v in values]
     width = TARGET.vector_bytes // max(sizes, default=TARGET.vector_bytes)
@@ -88,19 +90,19 @@ def vector_width(values: list[Var], length: int) -> int:
 
 
 def schedule_map(total: int, width: int, load_bytes: int = 0, members: int = 0) -> Schedule:
-    """Pointwise work: a vector a thread, or up to four while that keeps too few bytes under way
-    and leaves blocks enough for all multiprocessors to take turns.
+    """Pointwise work: one vector for each thread, or up to four while that keeps too few bytes in
+    flight and leaves enough blocks for all multiprocessors.
 
     Parameters
     ----------
     load_bytes :
-        What a thread reads for one vector.
+        Bytes that a thread reads for one vector.
     members :
         Operations on each element.
     """
     blocks = max(1, -(-total // (TARGET.block_threads * width)))
-    # More vectors a thread help only until enough bytes are under way, and only if there are so
-    # many blocks that no multiprocessor is left idle.
+    # More vectors for each thread help only until enough bytes are in flight, and only if there are
+    # enough blocks to keep all multiprocessors busy.
     steps = 1
     if load_bytes and members <= TARGET.unrolled_members:
         # As many vectors a thread as keep enough bytes under way on a full multiprocessor, at most
@@ -142,9 +144,7 @@ def schedule_tiles(lengths: list[int], itemsizes: list[int], width: int) -> Sche
 
 @functools.cache
 def _stride(itemsize: int, side: int, width: int, near: bool) -> int:
-    """Elements from one row of a tile to the next, such that no access waits for a bank; 0 where
-    there is no such number.
-    """
+    """The row pitch of a tile, such that no access has bank conflicts; 0 if there is none."""
     # Rows of a tile that each thread handles; 0 where the block has more threads than work.
     lanes = side // width
     steps = side * lanes // TARGET.block_threads
@@ -184,10 +184,10 @@ def _no_conflict(
 def schedule_rows(rows: int, length: int, width: int) -> Schedule:
     """Short rows: a warp or a part of it each, several in a block. Others: a block each."""
     vectors = max(1, -(-length // width))
-    # Up to four vectors a lane of one warp: reductions stay within it, without barriers.
+    # Up to four vectors for each lane of one warp: reductions stay within it, without barriers.
     if vectors <= 32 * 4:
         lanes = min(32, _power_of_two(vectors))
-        # A block of one warp at least, and no more threads than there are rows for.
+        # At least one warp for each block, and no more threads than rows.
         threads = max(32, min(TARGET.block_threads, _power_of_two(rows * lanes)))
         grid = -(-rows // (threads // lanes))
         return Schedule(threads, width, max(1, grid), lanes, -(-vectors // lanes))
@@ -200,10 +200,10 @@ def schedule_rows(rows: int, length: int, width: int) -> Schedule:
 
 
 def row_room(s: Schedule, length: int, each: int, beside: int) -> tuple[int, int] | None:
-    """How many vectors each thread has of a long row in registers, and the bytes of the others in
-    shared memory, which the launch sets aside; None where that is not enough for a row.
+    """How many vectors of a long row each thread has in registers, and the bytes of the others in
+    shared memory, which the launch sets aside; None if that is not enough for a row.
 
-    each: bytes of all vectors at one place; beside: bytes that partial results take there
+    each: bytes of all vectors at one position; beside: bytes of partial results
     """
     # One block may fill a multiprocessor, and then has to keep enough under way alone.
     if s.rows_a_block > 1 or 2 * s.threads < TARGET.threads_held:
@@ -283,7 +283,7 @@ def schedule_columns(
     columns: int, length: int, can_split: bool, operations: int = 1, state: int = 0
 ) -> Schedule:
     """Down columns: a warp goes along 32 columns, or along all there are; a block shares the rows.
-    Where columns are few, several blocks share them; where they cannot, more threads go down fewer
+    If there are few columns, several blocks share them; if they cannot, more threads go down fewer
     columns.
 
     Parameters
@@ -293,7 +293,7 @@ def schedule_columns(
     """
     # Two columns at least; 32 read a whole line of memory of 4-byte elements.
     across = min(32, max(2, _power_of_two(columns)))
-    fitting = (TARGET.shared_bytes - 16) // max(state, 1)  # beside a few flags
+    fitting = (TARGET.shared_bytes - 16) // max(state, 1)  # besides a few flags
     # Partial results of all threads have to fit into shared memory.
     deep, splits = TARGET.block_threads // across, 1
     while deep > 1 and across * deep > fitting:

@@ -1,7 +1,7 @@
-"""Split off what a group would compute again for each position along a broadcast axis.
+"""Split off values that a group would recompute for each position along a broadcast axis.
 
-Floor 3. In: fused steps. Out: the steps with such values in groups of their own. A GPU computes
-them again in less time than another launch takes; on a CPU another loop costs next to nothing.
+Floor 3. In: fused steps. Out: the steps with such values in separate groups. A GPU recomputes them
+in less time than another launch takes; on a CPU another loop costs next to nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ WHY = "it would be computed again for each position along a broadcast axis"
 
 
 def split_broadcasts(steps: list[Step]) -> tuple[list[Step], list[Refusal]]:
-    """The steps with such groups in two or more, and between which values go through memory."""
+    """The steps with such groups split, and the pairs of groups between which values go through
+    memory.
+    """
     made: list[Step] = []
     refusals: list[Refusal] = []
     for step in steps:
@@ -42,7 +44,7 @@ def split_broadcasts(steps: list[Step]) -> tuple[list[Step], list[Refusal]]:
 
 
 def _pieces(group: FusedGroup) -> list[FusedGroup]:
-    """The groups that a group becomes, the last of which is over all of its axes."""
+    """The groups into which a group is split, the last of which is over all of its axes."""
     pieces: list[FusedGroup] = []
     while (members := _apart(group)) is not None:
         piece, group = _taken(group, members)
@@ -51,13 +53,13 @@ def _pieces(group: FusedGroup) -> list[FusedGroup]:
 
 
 def _apart(group: FusedGroup) -> list[Member] | None:
-    """Members over the same few axes that are better computed before, with what they need."""
+    """Members over the same few axes that are better computed first, with their dependencies."""
     if group.has_flow or group.copy_of is not None or not can_emit(group):
         return None
     order = axis_order(group)
     places = {axis: k for k, axis in enumerate(order)}
     spaces: dict[frozenset[int], list[Member]] = {}
-    needs: dict[int, set[int]] = {}  # of a member, by id: what it is made from, itself too
+    needs: dict[int, set[int]] = {}  # of a member, by id: its dependencies, including itself
     for member in members_in_order(group):
         inner = [group.made[o.var] for o in member.operands if isinstance(o, Inner)]
         folded = member.eqn.primitive.kind is Kind.REDUCTION
@@ -67,7 +69,7 @@ def _apart(group: FusedGroup) -> list[Member] | None:
         axes = frozenset(d for d in member.dims if d is not None)
         spaces.setdefault(axes, []).append(member)
     for axes, members in sorted(spaces.items(), key=lambda item: len(item[0])):
-        # How often a loop around theirs would compute them.
+        # How many times a loop around theirs would compute them.
         last = max((places[d] for d in axes), default=-1)
         again = math.prod(group.axes[d] for d in order[: last + 1] if d not in axes)
         heavy = [m for m in members if _is_heavy(m)]
@@ -75,7 +77,7 @@ def _apart(group: FusedGroup) -> list[Member] | None:
         total = each * math.prod(group.axes[d] for d in axes)
         if each < PROCESSOR.again_each or total < PROCESSOR.computed_again:
             continue
-        # With what they need goes what is made of it, and what is written over these axes.
+        # With the dependencies go their other uses, and values written over these axes.
         seeds = {id(m) for m in heavy}
         seeds |= {id(m) for m in members if not needs[id(m)].isdisjoint(seeds)}
         seeds |= {id(m) for m in members if any(v in group.outputs for v in m.eqn.outvars)}

@@ -2,9 +2,8 @@
 
 Floor 3. In: fused steps. Out: the steps with such groups split. One kernel for softmax or a batch
 normalisation gives each row to one block, because its threads wait for one another. With few long
-rows most of the machine is idle, and it is quicker to end the kernel after each reduction: then
-as many blocks as there is room for share each pass, which computes again what it needs from the
-inputs.
+rows most of the machine is idle, and it is faster to end the kernel after each reduction: then as
+many blocks as fit share each pass, which recomputes the values it needs from the inputs.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ WHY = "its rows are too few to fill a GPU: each pass over them is a kernel"
 def split_into_passes(
     steps: list[Step], is_slow: Callable[[FusedGroup, int], bool] | None = None
 ) -> tuple[list[Step], list[Refusal]]:
-    """The steps with such groups in pieces, and between which pieces values go through memory.
+    """The steps with such groups split, and the pieces between which values go through memory.
 
     Parameters
     ----------
     is_slow :
-        Whether one kernel of a group takes longer than one for each of so many passes; by default,
-        whether a GPU does, on which passes are joined (online.py).
+        Whether one kernel of a group takes longer than one for each of this many passes; by
+        default, whether a GPU does, for which passes are joined (online.py).
     """
     join, is_slow = is_slow is None, is_slow or _is_slow
     made: list[Step] = []
@@ -65,18 +64,18 @@ def split_into_passes(
 def _pieces(
     group: FusedGroup, is_slow: Callable[[FusedGroup, int], bool], join: bool
 ) -> list[FusedGroup] | None:
-    """A group for each pass; None where one kernel for all is as quick."""
+    """A group for each pass; None if one kernel for all is as fast."""
     if not group.reduced or not can_emit(group):
         return None
     passes = split_passes(group, shares)
-    # What is written without waiting for anything takes no pass of its own.
+    # Values written without waiting for a reduction do not take a separate pass.
     if passes is None or len(once_each(group, passes, lambda _: False, early=True)) < 2:
         return None
     if join:
         passes = join_passes(group, passes)
     if len(passes) < 2 or not is_slow(group, len(passes)):
         return None
-    # A pass writes what the group does, and what any later pass reads of it.
+    # A pass writes the group's outputs, and values that any later pass reads.
     later = [_reads(one) for one in passes]
     pieces: list[FusedGroup] = []
     for number, one in enumerate(passes):
@@ -92,7 +91,7 @@ def _is_slow(group: FusedGroup, passes: int) -> bool:
     space = {i for i, n in enumerate(group.axes) if n > 1}
     rows = math.prod(group.axes[i] for i in group.parallel)
     length = math.prod(group.axes[i] for i in group.reduced)
-    # What lies along a reduced axis; all else is small beside it.
+    # Arrays along a reduced axis; all others are small in comparison.
     wide = {x.source: x.dims for x in group.loads() if group.reduced & space & set(x.dims)}
     made = {v: group.made[v].dims for v in group.outputs if v in group.made}
     stored = {v: dims for v, dims in made.items() if group.reduced & space & set(dims)}
@@ -103,13 +102,13 @@ def _is_slow(group: FusedGroup, passes: int) -> bool:
         )
         for of in (wide, stored)
     )
-    # How often one kernel would read its rows, and with how much under way.
+    # How many times one kernel would read its rows, and with how many bytes in flight.
     order = axis_order(group)
     itemsize = sum(storage_dtype(v.aval).itemsize for v in wide)
     if order and order[-1] in group.reduced:
         width = vector_width(list(wide), group.axes[order[-1]])
         s = schedule_rows(rows, length, width)
-        # A row of few vectors is held in registers, others in shared memory as far as it goes.
+        # A row of few vectors is held in registers, others in shared memory as far as it fits.
         held = s.steps or (s.rows_a_block == 1 and length * itemsize <= TARGET.row_shared_bytes)
         held = held or row_room(s, length, width * itemsize, 0) is not None
         rounds, ahead = (1 if held else passes), turns_ahead(width * itemsize, s, max(2, s.steps))
@@ -128,14 +127,14 @@ def _is_slow(group: FusedGroup, passes: int) -> bool:
 
 
 def _reads(one: Pass) -> set[Var]:
-    """What a pass reads of other members, or has to leave behind."""
+    """Values of other members that a pass reads, and those it has to produce."""
     members = one.in_order()
     return {o.var for m in members for o in m.operands if isinstance(o, Inner)} | set(one.stored)
 
 
 def _piece(group: FusedGroup, one: Pass, needed: set[Var]) -> FusedGroup:
     """One pass as a group; the results of earlier passes are read from memory."""
-    # What runs in the pass, and what follows from its reductions over rows.
+    # The members of the pass, and those over rows that depend on its reductions.
     members = one.in_order()
     here = {v for m in members for v in m.eqn.outvars}
     # A pass that only writes has no reduction: all its axes are parallel.
@@ -165,7 +164,7 @@ def with_loads(member: Member, group: FusedGroup, here: set[Var]) -> Member:
 
 
 def _exchanges(pieces: list[FusedGroup]) -> Iterable[tuple[FusedGroup, FusedGroup]]:
-    """The pairs of pieces of which one reads what the other makes."""
+    """The pairs of pieces of which one reads results of the other."""
     for k, two in enumerate(pieces):
         for one in pieces[:k]:
             if any(v in two.inputs for v in one.outputs):

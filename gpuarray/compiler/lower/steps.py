@@ -1,4 +1,4 @@
-"""What a step reads, writes and costs.
+"""The inputs, outputs and costs of a step.
 
 Floor 3. In: a step of a plan. Out: its values, its equations, and how many bytes and operations
 they take.
@@ -37,16 +37,16 @@ def step_eqns(step: DeviceStep) -> list[Eqn]:
     if isinstance(step, Eqn):
         return [step]
     group = group_in(step)
-    # A view costs nothing where it is inlined.
+    # An inlined view costs nothing.
     inlined = [e for e in inlined_eqns(group) if e.primitive.kind is not Kind.VIEW]
     if group.copy_of is not None:
-        # A copy kernel computes what is inlined in it; its member only moves the result.
+        # A copy kernel computes its inlined equations; its member only moves the result.
         return inlined or [group.copy_of]
     return [*inlined, *(m.eqn for m in members_in_order(group))]
 
 
 def named_operations(step: DeviceStep) -> str:
-    """The names of the operations in a step, each once, and how often it stands there."""
+    """The names of the operations in a step, each once, with its number of occurrences."""
     counts = Counter(e.primitive.name for e in step_eqns(step))
     return ", ".join(f"{name} x{n}" if n > 1 else name for name, n in counts.items())
 
@@ -58,7 +58,7 @@ def contiguous_view(step: DeviceStep) -> tuple[Var, Atom, int] | None:
     (v,), (a,) = step.outvars, step.invars
     if storage_dtype(v.aval) != storage_dtype(a.aval):
         return None
-    # No view, but its result has the bytes of its operand, such as a key made of its words.
+    # Not a view, but its result has the bytes of its operand, such as a key made of its words.
     if step.primitive.same_bytes:
         return v, a, 0
     offset = contiguous_offset(step) if step.primitive.kind is Kind.VIEW else None
@@ -98,7 +98,7 @@ def sorted_steps(steps: Mapping[int, _Some]) -> list[_Some]:
 def waits_for(
     reads: Iterable[Var], number: int, steps: Mapping[int, DeviceStep], maker: Mapping[Var, int]
 ) -> bool:
-    """Whether one of these values is made by step `number`, or from what it makes."""
+    """Whether one of these values depends on step `number`."""
     waiting = [maker[v] for v in reads if v in maker]
     seen: set[int] = set()
     while waiting:
@@ -118,8 +118,8 @@ def step_work(step: DeviceStep) -> float:
     """Multiply-adds, roughly."""
     total, most = 0.0, _most_inlined(step)
     for eqn in step_eqns(step):
-        # Library routines know their work; for others most elements of an array that are read or
-        # made count, and of an update in place those of the updates.
+        # Library routines know their work; for others the larger number of elements read or written
+        # counts, and for an update in place that of the updates.
         if eqn.primitive.kind is Kind.VIEW:
             continue
         if eqn.primitive.work is not None:
@@ -153,12 +153,12 @@ def step_bytes(step: DeviceStep) -> int:
 
 
 def eqn_bytes(eqn: Eqn) -> int:
-    """Bytes that an equation reads and writes as a step of its own."""
+    """Bytes that an equation reads and writes as a separate step."""
     return eqn_reads(eqn) + sum(v.aval.nbytes for v in eqn.outvars)
 
 
 def eqn_reads(eqn: Eqn) -> int:
-    """Bytes that an equation reads as a step of its own: of a gather the elements it picks."""
+    """Bytes that an equation reads as a separate step: for a gather the elements it picks."""
     found: dict[Var, int] = {}
     for a, count in zip(eqn.invars, _elements_read(eqn), strict=True):
         if isinstance(a, Var):

@@ -2,9 +2,9 @@
 
 Floor 3. In: the positions of accesses, pass by pass, as writers note them. Out: `Traffic`.
 
-A place counts once in each pass over the data, however many threads read it: caches serve
-neighbours. What a later pass reads again counts again, since a row or an array may have left the
-caches by then. Of a lookup in memory at most as many places count as are looked up.
+An address counts once in each pass over the data, however many threads read it: caches serve
+neighbours. Reads of a later pass count again, since a row or an array may have left the caches by
+then. A lookup in memory counts at most as many addresses as there are lookups.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Traffic(Struct):
     once :
         Bytes of all arrays if each place that is read were read in one pass.
     passes :
-        What each pass reads, and how much of that a thread asks for before it waits.
+        The bytes that each pass reads, and how many of them a thread requests before it waits.
     accesses :
         How many loads and stores threads make, in vectors or single elements.
     """
@@ -60,18 +60,18 @@ class Traffic(Struct):
 
     @property
     def least(self) -> int:
-        """Bytes of which each has to be moved."""
+        """The minimum of bytes that have to be moved."""
         return self.once + sum(self.written.values())
 
 
 def each_once(inputs: Iterable[Var], outputs: Iterable[Var]) -> Traffic:
-    """What a kernel moves that reads and writes each array once, all of it."""
+    """The traffic of a kernel that reads and writes each array once, all of it."""
     read, written = ({v: v.aval.nbytes for v in of} for of in (inputs, outputs))
     return Traffic(read, written, once=sum(read.values()))
 
 
 class _Access(Struct):
-    """How often threads read at an index at most, how many elements at a time."""
+    """How many times threads read at an index at most, and how many elements at a time."""
 
     most: int
     width: int
@@ -80,17 +80,18 @@ class _Access(Struct):
 class PlacesRead:
     """The places that the text of a kernel reads, noted while it is written.
 
-    `most` limits how many elements a pass reads of each array; 0: nothing is noted.
+    `most` limits how many elements a pass reads of each array; 0: nothing is recorded.
     """
 
     def __init__(self) -> None:
         self.most: int | None = None
-        self.in_turns: dict[int, int] = {}  # axes of loops of which so many turns are written out
+        # axes of loops of which this many iterations are unrolled
+        self.in_turns: dict[int, int] = {}
         self._ahead = [1]  # of each pass, how many turns of its loop are under way together
         self._places: dict[tuple[int, Var], dict[Index, _Access]] = {}
 
     def begin(self, ahead: int = 1) -> None:
-        """Begin another pass over the data: a loop, `ahead` turns of which are written out."""
+        """Begin another pass over the data: a loop with `ahead` unrolled iterations."""
         self._ahead.append(0)
         self.unrolled(ahead)
 
@@ -102,7 +103,7 @@ class PlacesRead:
         """Note that elements at `index` are read, `width` at a time, `most` of them at most."""
         if self.most == 0:
             return
-        # None stands for no limit; a place is read at most once for each element of the array.
+        # None means no limit; a pass reads each element of the array at most once.
         limits = (source.aval.size, self.most, most)
         places = self._places.setdefault((len(self._ahead) - 1, source), {})
         places[index] = _Access(min(n for n in limits if n is not None), width)
@@ -117,9 +118,11 @@ class PlacesRead:
     def traffic(
         self, written: dict[Var, int], partial: int, width: int, last: int | None
     ) -> Traffic:
-        """What a kernel moves whose threads compute `width` neighbours along the axis `last`."""
-        # Per pass what it moves and asks for; over all passes each place once, which is the
-        # least.
+        """The traffic of a kernel whose threads compute `width` neighbours along the axis
+        `last`.
+        """
+        # The traffic and requests of each pass; over all passes each address once, which is the
+        # minimum.
         together: dict[Var, dict[Index, _Access]] = {}
         moved, under_way = [0] * len(self._ahead), [0] * len(self._ahead)
         accesses = 0
@@ -131,7 +134,7 @@ class PlacesRead:
                     known[index] = access
             moved[number] += _bytes(v, places)
             for index, access in places.items():
-                # What varies along a vector is read by each of its elements.
+                # Values that vary along a vector are read by each of its elements.
                 many = width if last is None or last in axes_of(index) else 1
                 # The turns of a short loop are written out, and read together.
                 loops = (x for x in _lengths(index).items() if x[0] < 0)
@@ -153,13 +156,13 @@ def _bytes(v: Var, places: dict[Index, _Access]) -> int:
 
 
 def elements(places: Iterable[Index]) -> int:
-    """How many elements lie at any of these places.
+    """The number of elements at any of these places.
 
     >>> row = Index.axis(0, 100)
     >>> elements([row]), elements([row * 2]), elements([row, row.shifted(1)])
     (100, 100, 101)
     """
-    # Places of several accesses overlap as far as the stretch that they lie in says.
+    # Places of several accesses are assumed to overlap if they are in the same range.
     listed = list(places)
     if not listed:
         return 0
@@ -170,8 +173,8 @@ def elements(places: Iterable[Index]) -> int:
 def _distinct(index: Index) -> int:
     """The number of values that an index takes."""
     lengths = _lengths(index)
-    # Terms from the smallest step to the largest: one that steps over all values so far multiplies
-    # them, another one fills what lies between.
+    # Terms in order of increasing stride: one that exceeds the span of all previous ones multiplies
+    # the number, another one fills the gaps.
     count, span = 1, 0
     for step, atom in sorted(((abs(k), a) for a, k in index.terms), key=lambda t: t[0]):
         many = atom.largest + 1

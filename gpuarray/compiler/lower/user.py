@@ -1,7 +1,7 @@
 """Kernels that users write: CUDA C++ text with a place in a Graph.
 
-Floor 3. In: the text, the name of its kernel and how it is launched. Out: a group of its own for
-each equation that calls it; cuda/user.py makes the text of that.
+Floor 3. In: the text, the name of its kernel and its launch parameters. Out: a separate group for
+each equation that calls it; cuda/user.py makes its text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpuarray.util import Struct
 
 
 class UserSource(Struct):
-    """What a user wrote: the `cuda` rule of a primitive that is a kernel of its own.
+    """A user's kernel: the `cuda` rule of a primitive that has one.
 
     grid(avals, **params) -> number of blocks
     """
@@ -34,12 +34,14 @@ def is_custom(eqn: Eqn) -> bool:
 
 
 def reads_memory(eqn: Eqn) -> bool:
-    """Whether all operands of an equation are in memory: its own text says who reads what."""
+    """Whether all operands of an equation must be in memory: its own text decides how they are
+    read.
+    """
     return is_custom(eqn) or is_sweep(eqn)
 
 
 def custom_steps(eqn: Eqn) -> list[Step]:
-    """The equation as a group of its own; numbers among its operands are put into memory first."""
+    """The equation as a separate group; its scalar operands are put into memory first."""
     steps: list[Step] = []
     operands: list[Any] = []
     # A user's kernel takes pointers, and a literal has no memory.
@@ -49,6 +51,6 @@ def custom_steps(eqn: Eqn) -> list[Step]:
             put = build.copy(a, eqn.site, v)
             steps.append(group_of(Member(put, [a], (), ()), (), [v]))
             a = v
-        # The user's text decides who reads what: loads run along no axis.
+        # The user's text decides how threads read: loads run along no axis.
         operands.append(Load(a, (), (None,) * a.aval.ndim, a.aval.shape))
     return [*steps, group_of(Member(eqn, operands, (), ()), (), eqn.outvars)]

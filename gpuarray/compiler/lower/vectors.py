@@ -1,4 +1,4 @@
-"""What keeps loops of native code from being vectorised: much work under conditions or beside them.
+"""Obstacles to vectorising loops of native code: much work under conditions, or next to them.
 
 Floor 3. In: equations and steps. Out: answers by which decisions.py puts values into memory that a
 kernel could also compute where it reads them.
@@ -18,7 +18,7 @@ from gpuarray.core.target import PROCESSOR
 
 
 def keeps_from_vectors(eqn: Eqn, work: Mapping[Eqn, float], readers: Sequence[object]) -> bool:
-    """Whether a value had better be in memory for the loops of its readers to be vectorised.
+    """Whether a value should be in memory so that the loops of its readers are vectorised.
 
     Parameters
     ----------
@@ -28,18 +28,18 @@ def keeps_from_vectors(eqn: Eqn, work: Mapping[Eqn, float], readers: Sequence[ob
     # A condition in the loop of a heavy reader would keep that whole loop from vectors.
     if is_guarded(eqn) and any(map(is_heavy, readers)):
         return True
-    # What only moves elements is not computed under conditions; its costs are those of choosing.
+    # Mere data movement is not computed under conditions; its costs are those of choosing.
     costs = [c for e, c in work.items() if e.primitive.kind is Kind.POINTWISE]
     slow = sum(c for c in costs if c > PROCESSOR.worth_keeping)
-    # Neither under conditions nor at places that are looked up, one by one, are there vectors.
+    # There are no vectors under conditions, or for lookups one by one.
     moved = [r for r in readers if isinstance(r, Eqn)]
     scattered = any(r.primitive.kind is Kind.INDEXING or is_guarded(r) for r in moved)
     return slow >= PROCESSOR.heavy and scattered
 
 
 def is_guarded(eqn: Eqn) -> bool:
-    """Whether an equation moves elements, and chooses for neighbours along the last axis anew where
-    they come from (padding, joined arrays, indices that may be out of bounds, updates).
+    """Whether an equation moves elements, and decides for each neighbour along the last axis where
+    it comes from (padding, joined arrays, indices that may be out of bounds, updates).
     """
     rule, shape = rule_of(eqn), eqn.outvars[0].aval.shape
     if rule is None or eqn.primitive.kind not in (Kind.MOVEMENT, Kind.INDEXING):
@@ -57,7 +57,9 @@ def is_guarded(eqn: Eqn) -> bool:
 
 
 def is_heavy(step: object) -> bool:
-    """Whether a group computes so much that its loop should be vectorised at the cost of memory."""
+    """Whether a group has so much arithmetic that vectorising its loop is worth extra memory
+    traffic.
+    """
     if not isinstance(step, FusedGroup):
         return False
     weights = (m.eqn.primitive.weight for m in step.members)

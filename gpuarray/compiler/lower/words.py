@@ -36,7 +36,7 @@ def describe(step: DeviceStep) -> str:
 
 
 def _inlined_lines(group: FusedGroup, names: dict[object, str]) -> list[tuple[Eqn, str]]:
-    """What a group computes where it reads it, each as a line."""
+    """The equations inlined in a group, each as a line."""
     lines: list[tuple[Eqn, str]] = []
     for eqn in inlined_eqns(group):
         operands = [f"{a.val}" if isinstance(a, Literal) else names[a] for a in eqn.invars]
@@ -52,13 +52,13 @@ def _inlined_lines(group: FusedGroup, names: dict[object, str]) -> list[tuple[Eq
 
 
 def operations(step: Kernel | FusedGroup, names: dict[object, str]) -> list[tuple[Eqn, str]]:
-    """The operations of a kernel in the order in which they run, each as a line; `names` are those
-    of what it reads.
+    """The operations of a kernel in execution order, each as a line; `names` are those of its
+    inputs.
     """
-    # All parts of a batch do the same, so the first speaks for them.
+    # All parts of a batch are alike, so the first represents them.
     group = step.parts[0] if isinstance(step, Batch) else group_in(step)
     lines = _inlined_lines(group, names)
-    # A copy kernel: the last inlined line is what it writes.
+    # A copy kernel: the last inlined line is its output.
     if group.copy_of is not None:
         if not lines:  # a view alone
             text = ", ".join(names[v] for v in group.inputs)
@@ -85,7 +85,7 @@ def operations(step: Kernel | FusedGroup, names: dict[object, str]) -> list[tupl
         result = ", ".join(names[v] for v in member.eqn.outvars)
         kept = "  => out" if any(v in group.stored for v in member.eqn.outvars) else ""
         text = f"{member.eqn.primitive.name}({', '.join(operands)})"
-        # A loop or a branch: its own line, then what runs inside it.
+        # A loop or a branch: its own line, then its body.
         inside: list[tuple[Eqn, str]] = []
         if flow is not None:
             (_, text), *inside = flow_lines(flow, operands)

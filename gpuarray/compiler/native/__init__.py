@@ -1,6 +1,6 @@
 """Kernels as C++ loops for a CPU. The modules, in the order in which one may read them:
 
-| module | what |
+| module | contents |
 |---|---|
 | `emit` | which writer a kernel has; the text of a unit for the compiler |
 | `writer` | `NativeSource`: functions over a range of tasks, and the phases that call them |
@@ -8,8 +8,8 @@
 | `rows` `columns`, on `folds` | reductions |
 | `schedule` | how work is cut into tasks: by shapes alone |
 | `nests` | loops, each value in the outermost that knows its position; loops in pieces |
-| `values` | expressions of values; `accesses` finds parts of them that have a way of their own |
-| `facts` | what is noted of a text when it is written: no text is searched |
+| `values` | expressions of values; `accesses` finds parts of them that are treated specially |
+| `facts` | facts recorded about a text when it is written: no text is parsed |
 | `routine` | steps of a plan as one function; `products` `windows` `sorts`: those without kernel |
 | `loops` | loops and branches in routines; `carries`: from turn to turn; `blocks`: block by block |
 | `code` | the nested blocks that routines are written in; `room`: their memory |

@@ -1,7 +1,6 @@
-"""What native code looks for in accesses: choices of places, heavy parts, positions read early.
+"""Patterns in accesses of native code: choices of places, expensive parts, positions read early.
 
-Floor 3. In: access trees (core/element.py). Out: the parts of them that a writer has a way of its
-own for.
+Floor 3. In: access trees (core/element.py). Out: the parts of them that a writer treats specially.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from gpuarray.core.target import PROCESSOR
 
 
 def chosen_from(access: Access) -> tuple[list[Element], list[Test]]:
-    """The elements that nested choices choose between, and the tests that decide; none of either if
+    """The elements that nested choices choose between, and the tests that decide; both empty if
     they choose between anything else.
     """
     leaves: list[Element] = []
@@ -87,7 +86,7 @@ def always_looked_up(access: Access) -> list[Lookup]:
         top = waiting.pop()
         places: list[Index] = []
         if isinstance(top, Guarded):
-            # What is inside a choice is looked up only if its tests hold, so it is not among these.
+            # Lookups inside a choice happen only if its tests hold, so they are not included.
             places = [t.index for t in top.tests]
         elif isinstance(top, Element | Address):
             places = [top.index]

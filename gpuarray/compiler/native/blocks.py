@@ -1,10 +1,11 @@
 """Elements that depend on no others: block by block, so that each stays in the first caches.
 
 Floor 3. In: the plans of a loop's body and condition; or consecutive steps. Out: the number of a
-loop's elements, if each turn computes element i of every long value from elements i alone, and from
-short values that are the same for all: a block makes all its turns before the next. And how many
-steps compute element i of their results from elements i of one another's: a block goes through all
-of them before the next. Blocks are shared out.
+loop's elements, if each iteration computes element i of every long value from elements i alone, and
+from short values that are the same for all: each block can then run all its iterations before the
+next block. And the number of steps that compute element i of their results from elements i of one
+another's: each block can go through all of them before the next. Blocks are distributed over
+threads.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class TaskCall(NamedTuple):
 def independent_elements(
     loop: Loop, plans: Iterable[tuple[Any, Sequence[DeviceStep], range]]
 ) -> int | None:
-    """How many elements a loop goes over one by one; None if they depend on one another.
+    """The number of independent elements of a loop; None if they depend on one another.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def independent_elements(
     avals = loop.body.out_avals
     length = max((a.size for a in avals), default=0)
     rows = avals[len(loop.carry) :]
-    # A block or two would gain nothing, and rows of other lengths are no elements of the
+    # With only a block or two there is no gain, and rows of other lengths are not elements of the
     # loop.
     if length < 2 * PROCESSOR.block or any(a.size != length for a in rows):
         return None
@@ -65,7 +66,7 @@ def independent_elements(
 
 
 def _takes(step: DeviceStep, long: set[Var], length: int) -> bool:
-    """Whether a step is one for each element alone, or one on short values; notes what it makes."""
+    """Whether a step is elementwise on long values, or works on short ones; records its results."""
     outs = step_outputs(step)
     if isinstance(step, Eqn):
         # A view of all of a value is that value.
@@ -84,7 +85,7 @@ def _takes(step: DeviceStep, long: set[Var], length: int) -> bool:
     # Positions along the loop are positions in the results.
     if any(v.aval.size != length for v in outs):
         return False
-    # Values of other elements would be those of another turn.
+    # Values of other elements would be those of another iteration.
     if not _reads_only_at(step, step.accesses.position_along(step.order), long):
         return False
     long.update(outs)
@@ -132,7 +133,7 @@ def one_after_another(steps: Sequence[DeviceStep]) -> int:
 
 
 def _own_position(step: DeviceStep) -> Index | None:
-    """The position of what a task of a kernel computes, if that lies along a single axis."""
+    """The position that a task of a kernel computes, if it is along a single axis."""
     if not isinstance(step, Map | Rows) or step.aliases:
         return None
     axes = step.order if isinstance(step, Map) else step.group.parallel
@@ -141,9 +142,9 @@ def _own_position(step: DeviceStep) -> Index | None:
 
 
 def batch_by_batch(steps: Sequence[DeviceStep]) -> tuple[int, list[int]]:
-    """How many batches there are in each of some steps, products and what is made of them by rows,
-    and how many tasks each of the steps has, from the first on, if element i of a batch of their
-    results depends on the same batch of one another's alone.
+    """The number of batches of some steps (products, and row-wise work on their results), and the
+    number of tasks of each of the steps, from the first on, for which element i of a batch of their
+    results depends only on the same batch of one another's.
     """
     made: set[Var] = set()
     batches, tasks = 0, []
@@ -162,15 +163,15 @@ def batch_by_batch(steps: Sequence[DeviceStep]) -> tuple[int, list[int]]:
 
 
 def _tasks_of_batches(step: DeviceStep, batches: int, made: set[Var]) -> int:
-    """How many tasks a step has, of which each batch has as many; 0 if it goes by no batches, or
-    reads others of the values.
+    """The number of tasks of a step, equally many for each batch; 0 if it has no batches, or reads
+    other batches of the values.
     """
     if isinstance(step, Eqn):
         rules = step.primitive.rewrite.product
         if rules is None:
             return 0
         count = math.prod(rules.extents(step).batch)
-        # The axes of batches are the first ones of the result, and have to be those of an operand.
+        # Batch axes are the first ones of the result, and have to be those of an operand.
         for a, role in zip(step.invars, rules.roles(step), strict=True):
             if a in made and role.batch != tuple(range(len(role.batch))):
                 return 0
@@ -194,7 +195,7 @@ def _tasks_of_batches(step: DeviceStep, batches: int, made: set[Var]) -> int:
 
 def as_many_each(batches: int, tasks: Sequence[int], calls: Sequence[TaskCall]) -> bool:
     """Whether each batch has as many tasks of each call as `batch_by_batch` says. Products may have
-    several for each, but no more than a thread takes at a time: others are to be shared.
+    several for each, but no more than a thread takes at a time: others should be shared.
     """
     return len(calls) == len(tasks) and all(
         call.tasks == n or (n == batches and call.tasks % n == 0 and call.tasks <= n * call.grain)

@@ -1,8 +1,8 @@
-"""Carries of loops: how what a turn makes comes to the turn after it.
+"""Carries of loops: how an iteration's results are passed to the next one.
 
-Floor 3. In: a carry, where it begins and where its last value is wanted. Out: a `MemoryCarry`,
-which writes its lines in front of the loop, in a turn, and behind the loop. There are three ways:
-updates of one array, a copy at the end of each turn, and two buffers that take turns.
+Floor 3. In: a carry, its initial value and the place of its last value. Out: a `MemoryCarry`, which
+writes its lines before the loop, in an iteration, and after the loop. There are three ways: updates
+of one array, a copy at the end of each iteration, and two alternating buffers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class MemoryCarry(abc.ABC):
 
     @abc.abstractmethod
     def following(self) -> str | None:
-        """In a turn: where it writes the next value, or None for the place of this one."""
+        """In an iteration: where it writes the next value, or None for the place of the current
+        one.
+        """
 
     @abc.abstractmethod
     def advance(self, following: str) -> None:
@@ -51,7 +53,7 @@ class MemoryCarry(abc.ABC):
 
 
 class Updated(MemoryCarry):
-    """A carry of which every turn is an update of the one before: the result serves all turns."""
+    """A carry that every iteration updates in place: the result holds it throughout."""
 
     def begin(self, first: str, loop: Loop) -> None:
         self.at = self.result
@@ -86,7 +88,7 @@ class Copied(MemoryCarry):
 
 
 class Alternating(MemoryCarry):
-    """A large carry: pointers to the result and to a spare buffer, of which a turn reads one and
+    """A large carry: pointers to the result and to a spare buffer; an iteration reads one and
     writes the other.
     """
 
@@ -114,7 +116,7 @@ class Alternating(MemoryCarry):
 
 
 def way_of(aval: ShapedArray, is_updated: bool) -> type[MemoryCarry]:
-    """How a carry goes from turn to turn."""
+    """The class for passing a carry from iteration to iteration."""
     if is_updated:
         return Updated
     small = aval.size * storage_dtype(aval).itemsize <= PROCESSOR.carried_bytes

@@ -2,8 +2,8 @@
 
 Floor 3. In: statements. Out: `Code`, lines that are indented as their blocks are nested.
 
-A block whose head says what only its body tells, such as the work of a turn, is written `apart`
-and then `put` behind its head:
+If the head of a block depends on its body, such as on the work of an iteration, the body is written
+`apart` and then `put` after its head:
 
     with code.apart() as turn:  # no part of the text yet
         work = write_turn()
@@ -39,8 +39,8 @@ class Code:
 
     @contextmanager
     def block(self, head: str, tail: str = "}") -> Iterator[None]:
-        """A line that opens a block, what is written in it, and the line that closes it, if any:
-        the one statement of an `if` needs none, nor does a branch that `else` follows.
+        """A line that opens a block, the lines written in it, and the line that closes it, if any:
+        the one statement of an `if` needs none, and neither does a branch followed by `else`.
         """
         self.line(head)
         self._depth += 1
@@ -60,5 +60,5 @@ class Code:
         self.lines, self._depth = around, depth
 
     def put(self, lines: Iterable[str]) -> None:
-        """Put what was written apart into the innermost block."""
+        """Append separately written lines to the innermost block."""
         self.lines += [INDENT * self._depth + text for text in lines]

@@ -30,7 +30,7 @@ class ColumnsWriter(FoldWriter):
         *self.outer, self.across = self.parallel
         self.storing = False  # whether the place of a result is written
         self.columns = self.axes[self.across]
-        # Rows that stand side by side stay in the first cache from pass to pass.
+        # Adjacent rows stay in L1 from pass to pass.
         rows = PROCESSOR.row_block // max(1, self.length) // PROCESSOR.lanes * PROCESSOR.lanes
         most = PROCESSOR.columns if isinstance(kernel, Columns) else rows
         self.width = min(PROCESSOR.columns, most, self.columns)
@@ -63,8 +63,8 @@ class ColumnsWriter(FoldWriter):
         return self.finish(f"{self.columns} columns of {self.length}, {self.width} side by side")
 
     def is_hidden(self, axis: int, distance: int) -> bool:
-        """Compilers know how to load what is 2, 3 or 4 apart, but not how to store it. What is
-        farther apart they would load with all that lies between.
+        """Compilers vectorise loads with strides of 2, 3 or 4, but not such stores. With larger
+        strides they would load everything in between.
         """
         known = {8, 16, 32} if self.storing else {2, 3, 4}
         return axis == self.across and distance not in known
@@ -121,15 +121,17 @@ class ColumnsWriter(FoldWriter):
                 bounds = ends if ends and not k else ("0", "")
                 loops.enter_context(self.over_axis(depth + k, axis, *bounds))
             inside = depth + len(self.reduced)
-            # What is the same for all columns is read once a row.
+            # Values common to all columns are read once for each row.
             self.read_ahead(inside, {*self.outer, *self.reduced}, one.members, scope)
             with self.lanes(inside, comment):
                 self.element(inside + 1, one.members, one.stored, states, dict(scope))
         self.names.update(states)
 
     def finish_columns(self, depth: int, one: Pass, wanted: set[Var]) -> None:
-        """Compute what follows from the folds of a pass, and keep what is wanted of it."""
-        # Results that are not as their partial results are: in arrays of their own.
+        """Compute the values that depend on the folds of a pass, and store those that are
+        wanted.
+        """
+        # Results that differ from their partial results: in separate arrays.
         ended = [v for v in one.partial if self.reducer(v).finish("x") != "x"]
         made = [v for m in one.after for v in m.eqn.outvars]
         for v in [v for v in (*ended, *made) if v in wanted]:

@@ -1,7 +1,8 @@
 """Kernels as C++ text for a CPU, meant to be read, and units of several for the compiler.
 
-Floor 3. In: Kernels. Out: a `NativeSource` of each, and the text of a unit: what it needs of
-kernels/native and of the prelude, then each kernel. Forms without native text raise NoKernel.
+Floor 3. In: Kernels. Out: a `NativeSource` of each, and the text of a unit: the parts of
+kernels/native and of the prelude that it needs, then each kernel. Forms without native text raise
+NoKernel.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from gpuarray.compiler.text.prelude import complete, folder
 
 
 def emit(kernel: Kernel, user_lines: bool = False) -> NativeSource:
-    """The native text of a kernel. If it has none, the NoKernel says why. With `user_lines`, which
-    is for readers, comments name the lines that asked for its operations.
+    """The native text of a kernel. If it has none, NoKernel gives the reason. With `user_lines`,
+    which is for readers, comments name the lines that recorded its operations.
     """
     match kernel:
         case Map():
@@ -41,11 +42,11 @@ def emit(kernel: Kernel, user_lines: bool = False) -> NativeSource:
         case Tiles():
             return TilesWriter(kernel, user_lines).source()
         case Rows():
-            # Short rows stand side by side, as columns do: vectors go over the rows.
+            # Short rows are processed side by side, like columns: vectors go over the rows.
             writer = ColumnsWriter if is_short(kernel) else RowsWriter
             return writer(kernel, user_lines).source()
         case Columns():
-            # A few long columns are rows whose elements are some way apart.
+            # A few long columns are processed as rows with strided elements.
             writer = RowsWriter if is_narrow(kernel) else ColumnsWriter
             return writer(kernel, user_lines).source()
         case Scan():
@@ -56,7 +57,7 @@ def emit(kernel: Kernel, user_lines: bool = False) -> NativeSource:
 
 
 def emit_alone(kernel: Kernel, user_lines: bool = False) -> NativeSource:
-    """The native text of a kernel that is a call of its own."""
+    """The native text of a kernel that is a separate call."""
     return begun(emit(kernel, user_lines))
 
 
@@ -70,7 +71,7 @@ def unit(sources: Sequence[Any]) -> tuple[str, list[str]]:
     numbers: dict[str, int] = {}
     called: list[str] = []
     for source in sources:
-        # Names are given anew, since those of several plans are the same.
+        # Names are replaced, since those of several plans are the same.
         name = rf"\b(call_)?{source.name}(?=_k\d|_copy\b|_of\b|_pieces\b|_merge\b|_steps\b|\b)"
         # Comments name lines of the user: kernels from different lines may still be equal.
         body = re.sub(r"^ *//.*\n| +// [^\"\n]*$", "", source.text, flags=re.MULTILINE)
@@ -83,6 +84,6 @@ def unit(sources: Sequence[Any]) -> tuple[str, list[str]]:
 
 
 def whole(text: str) -> str:
-    """Functions behind all that they stand on, as a compiler takes them."""
+    """Functions after all their helpers, as passed to the compiler."""
     host = [folder() / "host" / "names.h", folder() / "native" / "tasks.h"]
     return "\n".join([*(path.read_text() for path in host), complete(text, native=True)])

@@ -1,8 +1,8 @@
-"""What is known of text when it is written, so that none is read again.
+"""Facts recorded when text is written, so that no text has to be parsed.
 
-Floor 3. In: what writers note. Out: `Known` of an expression, `Facts` of the lines of a function,
-and lines that may be written in another way, which is decided when the loop that they are in, or
-the function, is whole.
+Floor 3. In: facts recorded by writers. Out: `Known` of an expression, `Facts` of the lines of a
+function, and lines with alternatives, which are chosen when the surrounding loop, or the function,
+is complete.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuarray.core.index import Axis, Index, Quotient, Remainder
 
 
 class Facts(PlacesRead):
-    """What the lines of a function do.
+    """Facts about the lines of a function.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Facts(PlacesRead):
 
 
 class Known(NamedTuple):
-    """What is known of an expression when it is written.
+    """Facts about an expression, recorded when it is written.
 
     Attributes
     ----------
@@ -106,8 +106,8 @@ class Front:
 
 
 class LoopHead(str):
-    """The line that opens a loop, and how it is written where the loop has to stay one: compilers
-    would unroll it, or make vectors of it, before those of the loop around it.
+    """The line that opens a loop, and its form if the loop must remain one: compilers would unroll
+    or vectorise it, instead of the loop around it.
     """
 
     __slots__ = ("kept",)
@@ -121,7 +121,7 @@ class LoopHead(str):
 
 
 class FlagRead(str):
-    """A line that names a bool in memory, and what it is made of."""
+    """A line that names a bool in memory, and the parts it consists of."""
 
     __slots__ = ("comment", "depth", "read", "variable")
 
@@ -137,7 +137,7 @@ class FlagRead(str):
 
 
 class SearchLine(str):
-    """A line that names what a function returns for an element of a row.
+    """A line that names the result of a function for an element of a row.
 
     Attributes
     ----------

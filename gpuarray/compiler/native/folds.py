@@ -1,8 +1,9 @@
-"""The base of kernels with reductions: passes over what is folded, pieces of it, and their merging.
+"""The base of kernels with reductions: passes over folded values, pieces of them, and their
+merging.
 
-Floor 3. In: a Rows or a Columns kernel. Out: `FoldWriter`. Where rows are too few for all threads,
-what is folded is cut into pieces of a fixed length: one phase folds each, the next one merges them
-in order, so that no number of threads changes the result.
+Floor 3. In: a Rows or a Columns kernel. Out: `FoldWriter`. If there are too few rows for all
+threads, the folded axis is cut into pieces of a fixed length: one phase folds each, the next one
+merges them in order, so that the number of threads does not change the result.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from gpuarray.core.target import PROCESSOR
 
 
 class FoldWriter(NativeWriter):
-    """Partial results, and what is kept from pass to pass."""
+    """Partial results, and values kept from pass to pass."""
 
     passes: list[Pass]
 
@@ -36,8 +37,8 @@ class FoldWriter(NativeWriter):
             raise NoKernel("rows whose positions have more than 32 bits")
 
     def is_hidden(self, axis: int, distance: int) -> bool:
-        """Whether the compiler must not know how far apart neighbours along an axis are: it makes
-        other vectors of the loop then.
+        """Whether the stride of neighbours along an axis must be hidden from the compiler, because
+        it would vectorise the loop badly.
         """
         return False
 
@@ -60,8 +61,8 @@ class FoldWriter(NativeWriter):
         return once_each(self.group, list(passes), lambda _: False, True)
 
     def declare_kept(self, depth: int, elements: int, at: str) -> None:
-        """Arrays for what is kept from pass to pass, of so many elements, with that of a turn at
-        `at`.
+        """Arrays for values kept from pass to pass, of this many elements, with that of an
+        iteration at `at`.
         """
         for v in (v for one in self.passes for v in one.carried):
             name = f"kept{len(self.carried)}"
@@ -69,7 +70,7 @@ class FoldWriter(NativeWriter):
             self.carried[v] = f"{name}[{at}]"
 
     def later_reads(self, passes: list[Pass], number: int) -> set[Var]:
-        """What the passes after one read of it or of those before, and the outputs over rows."""
+        """The reads by later passes of this pass's or earlier values, and the outputs over rows."""
         members = [m for one in passes[number + 1 :] for m in (*one.members, *one.after)]
         read = {o.var for m in members for o in m.operands if isinstance(o, Inner)}
         return read | set(self.outputs)
@@ -77,7 +78,7 @@ class FoldWriter(NativeWriter):
     def finish_fold(self, depth: int, v: Var, state: str) -> str:
         """The result of a fold as a name, from its last partial result."""
         result = self.reducer(v).finish(state)
-        # Most folds end as they are; a mean or a position does not.
+        # For most folds the partial result is the result; not for a mean or a position.
         if result == state:
             return state
         name = f"v{self.count}"
@@ -97,8 +98,8 @@ class FoldWriter(NativeWriter):
         return name
 
     def merger(self, reducer: Reducer) -> str:
-        """How two lanes merge, as a C++ lambda: as what they are, where there is a function for
-        that, or as partial results.
+        """A C++ lambda that merges two lanes: as values, if there is a function for that, or as
+        partial results.
         """
         # Lanes merge as vectors where the prelude has a function for it (`f_of_lanes`).
         name = reducer.function
@@ -128,7 +129,7 @@ def alone(name: str, reducer: Reducer) -> str:
 
 def in_order(name: str, reducer: Reducer) -> str:
     """The declaration of one partial result of a row, whose elements come in order from the first
-    on: for a value and its position the prelude has a shorter comparison then (`f_begun`).
+    on: the prelude has a shorter comparison for a value with its position then (`f_begun`).
     """
     if not reducer.function or f"{reducer.function}_begun" not in blocks(native=True):
         return alone(name, reducer)

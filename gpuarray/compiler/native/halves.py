@@ -1,9 +1,9 @@
 """Turns of a loop with halves, in blocks: CPUs convert them to floats and back a vector at a time.
 
-Floor 3. In: the lines of a turn of an innermost loop. Out: the lines of as many turns as a vector
-has floats. Compilers make no vectors of such conversions, so each is a call for the whole block,
-and the lines between them are loops over it. g++ makes each of these one vector, and keeps what
-passes from one to the next in registers.
+Floor 3. In: the lines of an iteration of an innermost loop. Out: the lines of as many iterations as
+a vector has floats. Compilers do not vectorise such conversions, so each is a call for the whole
+block, and the lines between them are loops over it. g++ makes each of these one vector, and keeps
+values between them in registers.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import re
 from gpuarray.compiler.text.reader import commented
 from gpuarray.util import Struct
 
-#: How a half is read, how a value is rounded to one, how it is stored: what the text begins with.
+#: The beginning of the text that reads a half, rounds a value to one, or stores one.
 READ, ROUNDED, STORED = "ga_value(", "ga_round<ga_f16>(", "ga_exact<ga_f16>("
 
 _WORD = re.compile(r"\w+")
 _NAMED = re.compile(r"const ([\w ]+) (\w+) = .*;")
 _STORE = re.compile(r"\w+\[[^=]*\] = .*;")
 
-#: Types as wide as floats, and what is compared or counts: compilers make no vectors of so short a
-#: loop with others in it.
+#: Types as wide as floats, and those of comparisons and counters: compilers do not vectorise such
+#: short loops with other types.
 _KINDS = {"float", "int", "unsigned", "bool", "ga_index"}
 
 
@@ -60,7 +60,7 @@ class _Line(Struct):
 
 
 class Block:
-    """A block of turns: stages, each a loop over the block, and conversions between them."""
+    """A block of iterations: stages, each a loop over the block, and conversions between them."""
 
     def __init__(self, position: str):
         self._position = position
@@ -74,7 +74,7 @@ class Block:
 
     @property
     def converts(self) -> bool:
-        """Whether halves are converted; a copy moves them as they are."""
+        """Whether halves are converted; a copy moves them unchanged."""
         lines = [line for stage in self._stages for line in stage]
         return any(line.is_rounded for line in lines) or bool(self._reads and lines)
 
@@ -117,12 +117,12 @@ class Block:
         """The block as text."""
         begin, at = "    " * depth, self._position
         lines = [line for stage in self._stages for line in stage]
-        # What is converted, or read by later stages, is in an array.
+        # Values that are converted, or read by later stages, are in an array.
         held = {x.variable for x in (*self._reads, *self._stores)}
         held |= {line.name for line in lines if line.is_rounded}
         held |= {v for v, readers in self._readers.items() if readers - {self._first[v]}}
         made: list[str] = []
-        # Bools as numbers: a loop whose conditions are in memory as they are becomes no vector.
+        # Bools as numbers: a loop that reads conditions from memory as bytes is not vectorised.
         kinds = {v: "int" if k == "bool" else k for v, k in self._kinds.items() if v in held}
         for kind in dict.fromkeys(kinds.values()):
             arrays = [f"{v}_[GA_HALVES]" for v, k in kinds.items() if k == kind]
@@ -141,14 +141,14 @@ class Block:
                 if line.name in held and not line.is_rounded:
                     made.append(f"{begin}    {line.name}_[l] = {line.name};")
             made.append(f"{begin}}});")
-            # A store rounds what nothing else reads.
+            # A store rounds values that are not read otherwise.
             rounded = [x.name for x in stage if x.is_rounded and self._readers[x.name]]
             made += [f"{begin}ga_as_halves({v}_);" for v in rounded]
         return made + [f"{begin}ga_narrow(&{x.what}, {x.variable}_);" for x in self._stores]
 
 
 def in_block(position: str, turn: list[str]) -> Block | None:
-    """The lines of a turn as a block of turns; None where they are of other kinds, or convert
+    """The lines of an iteration as a block of iterations; None if they have other forms, or convert
     nothing.
     """
     block = Block(position)

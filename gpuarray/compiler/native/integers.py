@@ -37,8 +37,8 @@ class IntegerProduct(NamedTuple):
 
 
 def integer_product(eqn: Eqn) -> IntegerProduct | None:
-    """The calls that compute a product of integers; None for one of other numbers, or so small that
-    loops without copies are faster.
+    """The calls that compute a product of integers; None for other numbers, or if it is so small
+    that loops without copies are faster.
     """
     avals = [a.aval for a in (*eqn.invars, eqn.outvars[0])]
     types = [storage_dtype(a) for a in avals]
@@ -61,11 +61,11 @@ def integer_product(eqn: Eqn) -> IntegerProduct | None:
         text = f"{name}<{', '.join(map(str, (how, *numbers, *along)))}>"
         return IntegerCall(text, tasks, max(1, PROCESSOR.product_task // max(1, work)))
 
-    # Three calls: both operands are copied into panels whose steps lie in groups, as the
-    # multiplying instructions read them, then pieces of the result are tasks.
+    # Three calls: both operands are copied into panels with grouped steps, in the order in which
+    # the multiplying instructions read them, then pieces of the result are tasks.
     some = PROCESSOR.product_rows
     down, across = cut_in_pieces(count, rows, columns, steps)
-    # A piece has whole panels; copies are padded with zeros, which add nothing to a sum.
+    # A piece has whole panels; copies are padded with zeros, which do not change a sum.
     across = -(-across // PROCESSOR.panel_columns) * PROCESSOR.panel_columns
     pieces = -(-rows // down) * -(-columns // across)
     filled, padded = (
@@ -101,7 +101,7 @@ def integer_product(eqn: Eqn) -> IntegerProduct | None:
 def _multiplied(types: list, kinds: list[str], steps: int) -> tuple[str, int]:
     """How numbers are multiplied, and the bytes of a number in the copies at most."""
     x, y, out = types
-    # The largest sum: 64-bit results of narrow numbers are no more than that.
+    # The largest sum: 64-bit results of narrow numbers do not exceed it.
     most = steps << sum(8 * t.itemsize - (t.kind == "i") for t in (x, y))
     if out.itemsize < 8 or most < 1 << 31:
         if x.itemsize == y.itemsize == 1:

@@ -1,7 +1,7 @@
-"""Loops and branches in routines: a turn of a loop costs what its steps cost.
+"""Loops and branches in routines: an iteration of a loop costs only its steps.
 
-Floor 3. In: steps that hold Graphs, whose `Flow` says how they are run. Out: the loop of the same
-turns around the steps of their plans.
+Floor 3. In: steps that hold Graphs, whose `Flow` describes how they run. Out: C++ loops around the
+steps of their plans.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from gpuarray.util import Struct
 
 
 class Going(NamedTuple):
-    """Which elements of a loop of many go on: the array of a flag for each, how many there are, and
-    the name that says for how many it is true (0: none, 1: some, 2: all).
+    """The elements of a mapped loop that continue: the array of a flag for each, their number, and
+    the name that tells for how many it is true (0: none, 1: some, 2: all).
     """
 
     flags: str
@@ -35,8 +35,8 @@ class Going(NamedTuple):
 
 
 class BlockProgress(NamedTuple):
-    """Where the blocks of a while loop have got to: the array of a flag for each that is done, the
-    name that says whether they have begun, and by number the arrays of their short carries.
+    """The progress of the blocks of a while loop: the array of a flag for each that is done, the
+    name that tells whether they have begun, and by number the arrays of their short carries.
     """
 
     done: str
@@ -86,13 +86,15 @@ class Turns(Struct, eq=False):
         return f"for (ga_index {turn} = 0; {turn} < {n}; ++{turn}) {{  // {name}"
 
     def operands(self, carries: Sequence[str], turn: str) -> list[str]:
-        """What the body reads in a turn: constants, carries, a row of what is gone along."""
+        """The operands of the body in an iteration: constants, carries, a row of each scanned
+        array.
+        """
         consts = [self.given[i] for i in self.loop.consts]
         rows = [_row(self.given[i], turn, self.eqn.invars[i].aval) for i in self.loop.xs]
         return [*consts, *carries, *rows]
 
     def stacks(self, results: Sequence[str], turn: str) -> list[str]:
-        """What the body writes in a turn besides carries: a row of each result that is stacked."""
+        """The stacked results of the body in an iteration: a row of each."""
         count = len(self.loop.carry)
         stacked = zip(results[count:], self.eqn.outvars[count:], strict=True)
         return [_row(at, turn, v.aval) for at, v in stacked]
@@ -102,7 +104,7 @@ class RoutineWriter(StepsWriter):
     """Writes a function of any steps that have native text."""
 
     def step(self, step: DeviceStep, targets: dict[Var, str]) -> None:
-        """Write a step: a loop or a choice around the steps inside it, or what has no Graph."""
+        """Write a step: a loop or a choice around its inner steps, or a step without Graphs."""
         if isinstance(step, Eqn) and step.primitive.flow is not None:
             flow = step.primitive.flow(step)
             if isinstance(flow, Loop):
@@ -125,13 +127,13 @@ class RoutineWriter(StepsWriter):
     def loop(self, eqn: Eqn, loop: Loop, targets: dict[Var, str]) -> None:
         """Write a loop: all of each turn before the next, unless its elements are independent."""
         given = [self.place(a) for a in eqn.invars]
-        # What is the same in every turn is computed before the first.
+        # Loop invariants are computed before the first iteration.
         turns = Turns(eqn, loop, given, self.invariants(loop, given))
         plans = [
             (self.planned(graph), turns.steps[graph], range(start, start + len(loop.carry)))
             for graph, start in _graphs(loop)
         ]
-        # Inside a loop over blocks the block goes through this loop as well: no blocks of blocks.
+        # Inside a loop over blocks the block goes through this loop as well: blocks are not nested.
         length = None if self.length else independent_elements(loop, plans)
         if length is not None:
             # Whether a block would take too long, or need memory that others have as well, is
@@ -148,7 +150,7 @@ class RoutineWriter(StepsWriter):
         self.loop_of_turns(turns, targets)
 
     def invariants(self, loop: Loop, given: list[str]) -> dict[Graph, list[DeviceStep]]:
-        """Write what is the same in every turn; return the other steps of body and condition."""
+        """Write the loop invariants; return the other steps of body and condition."""
         steps: dict[Graph, list[DeviceStep]] = {}
         for graph, numbers in ((loop.body, loop.consts), (loop.condition, loop.condition_consts)):
             if graph is not None:
@@ -157,14 +159,14 @@ class RoutineWriter(StepsWriter):
         return steps
 
     def invariant(self, plan: Any, consts: int) -> list[DeviceStep]:
-        """Write the steps of a body that need nothing but its constants; return the others."""
+        """Write the steps of a body that need only its constants; return the others."""
         known = {*plan.graph.invars[:consts], *plan.graph.constvars}
         now: list[DeviceStep] = []
         left: list[DeviceStep] = []
         for step in plan.steps:
-            # What has no operands is a constant, which costs less to make than to keep.
+            # A step without operands is a constant, which is cheaper to compute than to keep.
             if all(v in known for v in step_inputs(step)) and step_inputs(step):
-                # What is made of such values alone is the same in every turn too.
+                # Values that depend only on invariants are invariant too.
                 known.update(step_outputs(step))
                 now.append(step)
             else:
@@ -174,7 +176,7 @@ class RoutineWriter(StepsWriter):
         return left
 
     def condition(self, turns: Turns, carries: list[str]) -> Going | None:
-        """Leave the loop where its condition says so. A condition with axes is one for each element
+        """Leave the loop when its condition is false. A condition with axes is one for each element
         along them.
         """
         loop = turns.loop
@@ -187,7 +189,7 @@ class RoutineWriter(StepsWriter):
         if not aval.ndim:
             self.line(f"if (!*{at}) break;")
             return None
-        # Under vmap each element has a condition: the loop ends when none goes on, and elements
+        # Under vmap each element has a condition: the loop ends when none continues, and elements
         # that are done keep their carries.
         many = self.new("m")
         flags = f"{at} + first, last - first" if self.length else f"{at}, {aval.size}"
@@ -207,7 +209,7 @@ class RoutineWriter(StepsWriter):
             self.over |= updates or set()
             carries.append(way_of(aval, updates is not None)(self, aval, result))
             carries[-1].begin(turns.first[len(carries) - 1], loop)
-        # A turn is written before the head of the loop, which says how much work it is.
+        # The body is written before the head of the loop, which needs to know how much work it is.
         self.loops += 1
         self.inside += 1
         before, self.work, mark = self.work, 0.0, self.room.mark()
@@ -216,7 +218,7 @@ class RoutineWriter(StepsWriter):
             going = self.condition(turns, at)
             following = [c.following() for c in carries]
             plan = self.enter(loop.body, turns.operands(at, turn))
-            # A carry that the body hands on as it is needs no line at all.
+            # A carry that the body returns unchanged needs no line at all.
             here, outs = plan.graph.invars[len(loop.consts) :], plan.graph.outvars
             moved = [
                 (c, new)
@@ -252,7 +254,7 @@ class RoutineWriter(StepsWriter):
         """
         loop = turns.loop
         body, start = self.planned(loop.body).graph, len(loop.consts)
-        # Where each element may end at a turn of its own, the value before is needed still.
+        # If each element may end at another iteration, the previous value is still needed.
         if loop.condition is not None and loop.condition.out_avals[0].ndim:
             return [None] * len(loop.carry)
         steps = turns.steps[loop.body]
@@ -280,7 +282,7 @@ class RoutineWriter(StepsWriter):
         of_block = max(1, math.ceil(work * turns.count / blocks))
         grain = max(1, 4 * PROCESSOR.task // of_block)
         if progress is None:
-            # So many blocks at a time that the loop looks for signals in time.
+            # Process as many blocks at a time as still let the loop check for signals in time.
             some = max(grain, 4 * PROCESSOR.patience // of_block)
             self.over_blocks(length, some, grain, block)
             return of_block <= PROCESSOR.patience
@@ -294,8 +296,8 @@ class RoutineWriter(StepsWriter):
         return True
 
     def progress(self, turns: Turns, length: int) -> BlockProgress:
-        """Where the blocks of a while loop have got to: some may end and others go on. Long carries
-        are in the results, short ones and flags in the room.
+        """The progress of the blocks of a while loop: some may end and others continue. Long
+        carries are in the results, short ones and flags in the room.
         """
         blocks = -(-length // PROCESSOR.block)
         found = BlockProgress(self.new("done"), self.new("begun"), {})
@@ -324,7 +326,7 @@ class RoutineWriter(StepsWriter):
             if progress:
                 kept, kind = progress.kept.get(k), ct.memory_type(aval)
                 at = results[k] if kept is None else f"{kept} + block * {aval.size}"
-                # A block that is begun goes on from where it got to.
+                # A block that has begun continues from its saved state.
                 start = f"{progress.begun} ? (const {kind}*)({at}) : (const {kind}*){start}"
             self.copy(carries[k], start, aval.size)
         turn = self.new("t")
@@ -353,7 +355,7 @@ class RoutineWriter(StepsWriter):
     def turn_of_block(
         self, turns: Turns, carries: list[str], results: list[str], turn: str
     ) -> None:
-        """Write what a turn does for the elements of a block."""
+        """Write the iterations for the elements of a block."""
         loop, going = turns.loop, None
         if loop.condition is not None:
             # True only while the condition is tested: it stays so if that ends the loop.
@@ -368,7 +370,7 @@ class RoutineWriter(StepsWriter):
             if going is None:
                 self.copy(at, new, aval.size)
             else:
-                # Elements that do not go on keep their values.
+                # Elements that are done keep their values.
                 args = f"{at} + first, {new} + first, {going.flags} + first"
                 self.line(f"ga_take({args}, last - first);")
 
@@ -413,8 +415,8 @@ class RoutineWriter(StepsWriter):
 def updates_over(
     steps: Sequence[DeviceStep], body: Graph, before: Var, after: Atom
 ) -> set[Var] | None:
-    """The updates that make a carry from the one before, if each may be written into its operand:
-    nothing else reads that afterwards.
+    """The updates that compute a carry from the previous one, if each may be written into its
+    operand, which must not be read afterwards.
     """
     made = {v: n for n, s in enumerate(steps) for v in step_outputs(s)}
     found: set[Var] = set()

@@ -111,8 +111,9 @@ class MapWriter(NativeWriter):
         return self.finish(f"{note}, tasks of {size * self.grain(size)}" if tasks > 1 else note)
 
     def fetch_ahead(self, depth: int, axis: int, end: str, members: list[Member]) -> None:
-        """Ask for the elements of large arrays that later turns look up: a CPU waits for few lines
-        at a time that it did not foresee. Such a loop is not vectorised, so it must be short.
+        """Prefetch the elements of large arrays that later iterations look up: a CPU waits for few
+        cache lines at a time that it did not predict. Such a loop is not vectorised, so it must be
+        short.
         """
         few = len(step_eqns(self.group)) <= PROCESSOR.fetched_steps
         if axis == self.together or self.axes[axis] < 2 * PROCESSOR.ahead or not few:
@@ -127,11 +128,11 @@ class MapWriter(NativeWriter):
         ]
         if not wanted or takes_long(self.group):
             return
-        # Near the end the last element stands for those behind it.
+        # Near the end use the last element instead of those after it.
         last = end or self.number(self.axes[axis])
         place = f"ga_least({self.axis_name[axis]} + {PROCESSOR.ahead}, {last} - 1)"
         self.line(depth, f"const ga_index ahead = {place};")
-        # The same positions, but those of a later turn.
+        # The same positions, but those of a later iteration.
         before = self.axis_name, self.position
         self.axis_name, self.position = self.axis_name | {axis: "ahead"}, ""
         scope: dict = {}
@@ -158,8 +159,8 @@ class MapWriter(NativeWriter):
             super().open_axis(depth, axis, begin, end, comment)
             return
         step = f"[&](ga_index {self.axis_name[axis]}) GA_STEP {{"
-        # A lambda called with each position as a constant: what the positions share is computed
-        # once.
+        # A lambda called with each position as a constant: values common to the positions are
+        # computed once.
         self.line(depth, f"ga_each<{self.axes[axis]}>({step}", comment)
 
     def close_axis(self, depth: int, axis: int) -> None:

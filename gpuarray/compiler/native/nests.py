@@ -1,8 +1,8 @@
 """Nests of loops: each value where it first can be computed, loops in pieces where tests decide.
 
-Floor 3. In: a Kernel. Out: `NestWriter`. The turns of a loop are written apart, and the loop around
-them when they are whole: what they have in them decides in how many pieces it is, and what is read
-in front of it.
+Floor 3. In: a Kernel. Out: `NestWriter`. The body of a loop is written first, and the loop around
+it when it is complete: its contents decide into how many pieces the loop is split, and which values
+are read before it.
 """
 
 from __future__ import annotations
@@ -45,21 +45,22 @@ class Lanes(Struct):
 class NestWriter(ValueWriter):
     """The loops of one kernel."""
 
-    #: The axis whose positions are computed together: what goes along it is no loop.
+    #: The axis whose positions are computed together: it has no loop.
     together: int | None = None
     #: Whether bools are read before the innermost loop.
     flags_before = False
 
     def __init__(self, kernel: Kernel, user_lines: bool = False):
         super().__init__(kernel, user_lines)
-        # Axes whose loops are not open yet, with what tells where this task begins along them.
+        # Axes whose loops are not open yet, with this task's start along them.
         self.ahead: dict[int, str] = {}
         # Results that are stored past the cache: the element of the array that holds them before.
         self.streams: dict[Var, str] = {}
 
     def begin_facts(self) -> None:
         super().begin_facts()
-        # How often the innermost line of a nest is there after loops were split, and if some were.
+        # How many copies of the innermost line of a nest exist after loops were split, and if some
+        # were.
         self.copies, self.split = 1, False
         self.pieces: dict[tuple[int, str], int] = {}  # loops that were split, by depth and name
 
@@ -78,7 +79,7 @@ class NestWriter(ValueWriter):
     def open_loop(
         self, depth: int, name: str, begin: str, end: str, comment: str = "", unrolled: bool = False
     ) -> None:
-        # Compilers for CPUs know themselves what to unroll, but where a loop must stay one.
+        # CPU compilers decide unrolling themselves, except where a loop must remain one.
         self.for_each(depth, name, begin, end, "{", comment)
 
     def for_each(
@@ -129,11 +130,11 @@ class NestWriter(ValueWriter):
         scope: Fetched,
         ends: dict[int, Bounds] | None = None,
     ) -> None:
-        """Loops along `axes`, the last the innermost, around members and stores. Each stands in the
-        outermost loop that knows its position: `known` are the axes outside.
+        """Loops along `axes`, the last the innermost, around members and stores. Each is placed in
+        the outermost loop where its position is known: `known` are the axes outside.
         """
         ends = ends or {}
-        # Where a value lacks one of these axes, it is written at the beginning of that loop.
+        # A value without one of these axes is written at the beginning of that loop.
         self.ahead = {axis: ends.get(axis, ("", ""))[0] for axis in axes}
         self.level(depth, known, axes, list(members), list(stores), scope, ends)
 
@@ -147,10 +148,10 @@ class NestWriter(ValueWriter):
         scope: Fetched,
         ends: dict[int, Bounds],
     ) -> None:
-        """What of members and stores needs no more loops, and the loop along the next axis around
+        """The members and stores that need no more loops, and the loop along the next axis around
         the others.
         """
-        # What is read or computed here serves all turns of the loops inside.
+        # Values read or computed here are reused by all iterations of the inner loops.
         now = [m for m in members if self.wide_axes(m.space) <= known]
         members = [m for m in members if m not in now]
         if axes:
@@ -169,7 +170,7 @@ class NestWriter(ValueWriter):
         bounds = ends.get(axis, ("0", ""))
         inner = {*known, axis}
         scope = dict(scope)  # names end with the loop that they are defined in
-        # An outer loop: what its inner loops write decides how it is written.
+        # An outer loop: the contents of its inner loops decide how it is written.
         if inside:
             with self.apart() as turn:
                 del self.ahead[axis]
@@ -189,7 +190,7 @@ class NestWriter(ValueWriter):
             self.loop(depth, axis, bounds, turn)
 
     def fetch_ahead(self, depth: int, axis: int, end: str, members: list[Member]) -> None:
-        """At the beginning of a turn of the innermost loop: ask for what later turns need."""
+        """At the beginning of an iteration of the innermost loop: prefetch data for later ones."""
 
     # ---- loops in pieces ----
     def loop(
@@ -201,8 +202,8 @@ class NestWriter(ValueWriter):
         comment: str = "",
         lanes: Lanes | None = None,
     ) -> None:
-        """The loop along an axis around the lines of a turn, split where tests in it begin or end
-        to hold: in each piece the compiler knows what they say, and makes vectors of it. A loop
+        """The loop along an axis around the lines of an iteration, split where tests in it change
+        their value: in each piece the compiler knows their value, and can vectorise it. A loop
         around it is split too: each piece of that has all pieces of this one.
         """
         i, bounds = self.axis_name[axis], (bounds[0], bounds[1] or self.number(self.axes[axis]))
@@ -232,8 +233,8 @@ class NestWriter(ValueWriter):
                 self.close_axis(depth, axis)
 
     def halves_before(self, depth: int, axis: int, bounds: Bounds, turn: list[str]) -> Bounds:
-        """A loop over blocks of turns that convert halves, and the bounds of what is left of the
-        axis for a loop behind it; none where a turn converts none.
+        """A loop over blocks of iterations that convert halves, and the bounds of the rest of the
+        axis for a loop after it; empty if an iteration converts none.
         """
         i, (begin, end) = self.axis_name[axis], bounds
         block = in_block(i, turn) if axis == self.inner else None
@@ -270,7 +271,7 @@ class NestWriter(ValueWriter):
                 self.for_each(depth, i, start, stop, f"{turn}({i});")
 
     def cut_at_edges(self, axis: int, turn: list[str]) -> list[tuple[int, int]]:
-        """The pieces of a loop with such lines in a turn; none if it is not split."""
+        """The pieces of a loop with such lines in its body; empty if it is not split."""
         length = self.axes[axis]
         cuts = sorted(edge for edge in self.facts.edges.get(axis, ()) if 0 < edge < length)
         pieces = list(itertools.pairwise([0, *cuts, length]))
@@ -281,7 +282,7 @@ class NestWriter(ValueWriter):
         if len(turn) * copies > PROCESSOR.split_lines or axis == self.together:
             return []
         self.copies, self.split = copies, True
-        # Each piece is on one side of every edge, so nothing is left to be split there.
+        # Each piece is on one side of every edge, so no further split is needed.
         del self.facts.edges[axis]
         return pieces
 
@@ -298,11 +299,11 @@ class NestWriter(ValueWriter):
         self, depth: int, axis: int, bounds: Bounds, turn: list[str]
     ) -> Iterator[tuple[int, Bounds, list[str]]]:
         """A loop over blocks around an innermost loop that searches, each for its own element: the
-        searches of a block are made before, side by side. In it: how deep the innermost loop is,
-        its bounds, and what is left of a turn.
+        searches of a block are done before, side by side. In it: the depth of the innermost loop,
+        its bounds, and the rest of the body.
         """
         searches = [k for k, line in enumerate(turn) if isinstance(line, SearchLine)]
-        # All that stands before a search is done twice: only values may be named there.
+        # Everything before a search is done twice: only definitions of values may be there.
         head = f"{'    ' * (depth + 1)}const "
         if axis != self.inner or not searches or not _all_begin(turn[: searches[-1] + 1], head):
             yield depth, bounds, turn
@@ -317,7 +318,7 @@ class NestWriter(ValueWriter):
             if not isinstance(line, SearchLine):
                 left.append(line and f"    {line}")
                 continue
-            # In memory of the block: for what is searched, and what is found.
+            # In memory of the block: the searched values, and the results.
             asked, found = f"asked{len(searches)}", f"found{len(searches)}"
             searches.pop()
             for name, kind in zip((asked, found), line.types):
@@ -334,9 +335,9 @@ class NestWriter(ValueWriter):
 
     # ---- bools in memory ----
     def read_flags(self, depth: int, axis: int, bounds: Bounds, turn: list[str]) -> list[str]:
-        """A turn whose bools are read in front of a short loop, as numbers as wide as the others. A
-        loop that reads bytes is vectorised for as many elements as a vector has bytes: of a short
-        one, most elements would be what is left over, and computed one by one.
+        """A body whose bools are read before a short loop, as numbers as wide as the others. A loop
+        that reads bytes is vectorised for as many elements as a vector has bytes: in a short one,
+        most elements would be in the remainder, and computed one by one.
         """
         length, i = self.axes[axis], self.axis_name[axis]
         if length * 4 > PROCESSOR.local_bytes or length % PROCESSOR.line == 0:
@@ -344,7 +345,7 @@ class NestWriter(ValueWriter):
         made: list[str] = []
         count = 0
         for line in turn:
-            # What stands deeper is read under a condition.
+            # Deeper lines are read under a condition.
             if not isinstance(line, FlagRead) or line.depth != depth + 1:
                 made.append(line)
                 continue
@@ -398,8 +399,8 @@ class NestWriter(ValueWriter):
         self.line(depth, "}")
 
     def is_streamed(self, v: Var, axis: int) -> bool:
-        """Whether a result is too large for the cache and lies along an axis, each element of it
-        written once.
+        """Whether a result is too large for the cache and is contiguous along an axis, each element
+        of it written once.
         """
         if v.aval.nbytes < PROCESSOR.streamed_bytes or self.first_thread_guard(v):
             return False

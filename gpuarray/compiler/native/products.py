@@ -47,7 +47,7 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
         and _is_plain(left, steps)
         and _is_plain(right, steps)
     )
-    # Of many small ones NumPy would have the library compute each.
+    # NumPy would call the library for each of many small ones.
     if rows * columns * steps > limit and not by_library:
         raise NoKernel("a product that a library computes faster")
     count = math.prod(b.length for b in batches)
@@ -65,7 +65,7 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
         tasks, name = count * -(-rows // max(1, block)), "ga_matmul"
         numbers = (number, block, *sizes, whole[2], *along)
         block *= columns
-    # A thread takes so many tasks that waking it is worth it.
+    # A thread takes enough tasks to be worth waking.
     grain = max(1, PROCESSOR.product_task // max(1, block * steps))
     call = f"{name}<{', '.join(map(str, numbers))}>"
     return ProductCall(call, number, tasks, grain, float(work))
@@ -92,8 +92,8 @@ def _number(eqn: Eqn) -> str:
 
 
 class Along(NamedTuple):
-    """An axis along which products follow one another: its length, and how far apart they are in
-    the left operand, the right one and the result.
+    """An axis of consecutive products: its length, and its strides in the left operand, the right
+    one and the result.
     """
 
     length: int
@@ -103,7 +103,7 @@ class Along(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """An operand of one product: its rows (or columns, on the right), how far apart they are, and
+    """An operand of one product: its rows (or columns, on the right), their stride, and that of
     their elements.
     """
 
@@ -113,8 +113,8 @@ class Matrix(NamedTuple):
 
 
 def strides_of(eqn: Eqn) -> tuple[list[Along], Matrix, Matrix]:
-    """The axes along which there are several products, and the operands of one. Own axes that are
-    not one in memory are such axes too, but for the last run of them.
+    """The axes along which there are several products, and the operands of one. Free axes that are
+    not contiguous as one are such axes too, except for the last run of them.
     """
     rules = eqn.primitive.rewrite.product
     assert rules is not None
@@ -141,14 +141,14 @@ def strides_of(eqn: Eqn) -> tuple[list[Along], Matrix, Matrix]:
 
 
 def _runs(shapes, axes) -> list[tuple[int, ...]]:
-    """Corresponding axes of several arrays as few as possible: the length of each, and how far
-    apart neighbours along it are in each array.
+    """Merge corresponding axes of several arrays into as few as possible: the length of each, and
+    its stride in each array.
     """
     found: list[tuple[int, ...]] = []
     for places in zip(*axes, strict=True):
         length = shapes[0][places[0]]
         strides = [math.prod(s[d + 1 :]) for s, d in zip(shapes, places, strict=True)]
-        # An axis of one element is nowhere, and does not tell how its neighbours lie.
+        # An axis of one element has no stride, and cannot separate its neighbours.
         if length == 1:
             continue
         if found and all(a == length * b for a, b in zip(found[-1][1:], strides, strict=True)):
@@ -170,7 +170,7 @@ def _loops_end(
 def _is_plain(matrix: Matrix, steps: int) -> bool:
     """Whether BLAS takes a matrix: neighbours along one of its axes, and 32-bit numbers."""
     length, along, inner = matrix
-    # An outer product sums nothing: loops do it.
+    # An outer product sums nothing: use loops.
     if steps < 2:
         return False
     # A vector, which may have any distance between its elements.

@@ -1,7 +1,7 @@
 """One block of memory for the values between the steps of a routine.
 
 Floor 3. In: sizes, in the order in which values are made and die. Out: their places in the block,
-and its size. What has died makes room for what comes later.
+and its size. Later values reuse the space of dead ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Room:
         self._taken.pop(name, None)
 
     def mark(self) -> dict[str, tuple[int, int]]:
-        """What is taken now: the beginning of a scope."""
+        """The space in use now: the beginning of a scope."""
         return dict(self._taken)
 
     def reset(self, mark: dict[str, tuple[int, int]]) -> None:

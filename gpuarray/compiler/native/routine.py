@@ -1,7 +1,7 @@
 """Steps of a plan as one C++ function: kernels, small products; loops.py adds loops and branches.
 
 Floor 3. In: consecutive steps. Out: a `Routine`. Values between its steps are local arrays, or
-pieces of one block of memory that the caller brings.
+pieces of one block of memory supplied by the caller.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Routine(Struct, eq=False):
     work :
         Operations on elements, roughly.
     loops :
-        Whether it has any, so that it lets other threads of Python's run by itself.
+        Whether it has any, so that it releases Python's lock itself.
     """
 
     form: ClassVar[str] = "routine"
@@ -88,7 +88,7 @@ class StepsWriter(Code):
     ):
         super().__init__()
         self.name, self.planned, self.user_lines = name, planned, user_lines
-        self.functions: list[str] = []  # those of the kernels
+        self.functions: list[str] = []  # names of the kernels
         self.literals: list[str] = []  # literals in memory
         self.places: dict[Var, str] = {}  # values, as pointers to their first elements
         self.inputs: list[Var] = []
@@ -97,9 +97,10 @@ class StepsWriter(Code):
         self.room = Room()
         self.count = self.kernels = self.inside = self.loops = 0
         self.over = {*over}  # updates that are written into their operand
-        self.unread: set[Var] = set()  # results of steps that no other step and no caller reads
+        # results of steps that neither another step nor the caller reads
+        self.unread: set[Var] = set()
         self.length = 0  # elements of a loop that goes over blocks of them
-        self.shared = False  # whether such blocks have memory that is the same for all
+        self.shared = False  # whether such blocks have shared memory
         self.chain: list[TaskCall] = []  # calls that take turns
         self.left = 0  # steps of a chain that are to come
         self.batches = 0  # batches that go through a chain; 0: blocks of elements do
@@ -159,7 +160,7 @@ class StepsWriter(Code):
     def place(self, a: Atom) -> str:
         """A value as a pointer; one that no step has made is an input."""
         if isinstance(a, Literal):
-            # A literal is an array of one element, so that functions take pointers alone.
+            # A literal is an array of one element, so that functions take only pointers.
             name, kind = self.new("lit"), ct.memory_type(a.aval)
             value = ct.constant(a.val, a.aval)
             value = f"ga_exact<{kind}>({value})" if ct.is_half(a.aval) else value
@@ -198,8 +199,8 @@ class StepsWriter(Code):
         self.line(f"{kind}* const {name} = ({kind}*)(room + {at});")
 
     def line_of_block(self, kind: str, name: str, block: int) -> None:
-        """Memory for the elements of a block: positions are those in the whole, of which only the
-        block's own are there.
+        """Memory for the elements of a block: positions are those in the whole array, of which only
+        the block's own exist.
         """
         self.line(f"GA_LOCAL {kind} of_{name}[{block}];")
         self.line(f"{kind}* const {name} = of_{name} - first;")
@@ -224,7 +225,7 @@ class StepsWriter(Code):
         """Write steps; return where the results are: where they are wanted, or anywhere."""
         # A view of contiguous elements moves nothing: it is a pointer into its operand.
         lives = Lifetimes(results, steps, _is_pointer, lambda eqn: range(len(eqn.outvars)))
-        # Among results that nothing reads, sorts and matrix routines leave out what they can.
+        # Sorts and matrix routines skip unread results if they can.
         read = {v for step in steps for v in step_inputs(step)}
         self.unread |= lives.owned - read - {a for a in results if isinstance(a, Var)}
         over = self.updates_of(steps, lives)
@@ -242,7 +243,7 @@ class StepsWriter(Code):
             taken = {v: over[v] for v in step_outputs(step) if v in over and v not in targets}
             own = {**targets, **{v: self.places[a] for v, a in taken.items()}}
             self.step(step, own)
-            # What this step was the last to read gives its memory to the steps after it.
+            # The memory of values that this step is the last to read is reused by later steps.
             for v in map(lives.root, (*step_outputs(step), *step_inputs(step))):
                 gone = v in lives.owned and lives.last.get(v, number) == number
                 if gone and v not in targets and v not in taken.values() and v in self.places:
@@ -263,7 +264,7 @@ class StepsWriter(Code):
         return found
 
     def updates_of(self, steps: Sequence[DeviceStep], lives: Lifetimes) -> dict[Var, Var]:
-        """Updates of what nothing else reads any more, which are written into its memory."""
+        """Updates of values that nothing else reads later, which are written into their memory."""
         over: dict[Var, Var] = {}
         for number, step in enumerate(steps):
             if not isinstance(step, Scatter):
@@ -281,7 +282,7 @@ class StepsWriter(Code):
         lives: Lifetimes,
         over: dict[Var, Var],
     ) -> dict[Var, str]:
-        """What is made where a result is wanted."""
+        """The values that are computed directly in the memory of a result."""
         targets: dict[Var, str] = {}
         for a, where in zip(results, wanted, strict=True):
             if not isinstance(a, Var) or where is None or not lives.is_whole(a):
@@ -297,7 +298,7 @@ class StepsWriter(Code):
 
     def open_chain(self, steps: Sequence[DeviceStep], number: int, lives: Lifetimes) -> None:
         """Begin a run of steps whose elements each go through all of them: kernels block by block,
-        products and what is made of them batch by batch.
+        products and their consumers batch by batch.
         """
         if self.left or self.length:
             return
@@ -310,7 +311,7 @@ class StepsWriter(Code):
                 self.left, self.chain, self.near = len(tasks), [], []
             return
         self.left, self.chain, self.near = count, [], []
-        # Blocks of what is not read later may be in the same memory, which stays in a cache.
+        # Blocks of values that are not read later may share memory, which stays in a cache.
         free = PROCESSOR.chain_bytes // PROCESSOR.chained
         for v in (v for step in chain[:count] for v in step_outputs(step)):
             size = storage_dtype(v.aval).itemsize
@@ -319,7 +320,7 @@ class StepsWriter(Code):
                 free -= size
 
     def close_chain(self) -> bool:
-        """After a step: call those of a finished chain. False: it goes on."""
+        """After a step: emit the calls of a finished chain. False: it continues."""
         self.left = max(0, self.left - 1)
         if self.left:
             return False
@@ -331,7 +332,7 @@ class StepsWriter(Code):
         if batches and as_many_each(batches, self.batch_tasks, calls):
             self.call_batches(batches, calls)
         elif len(numbers) > 1 or batches:
-            # A form of which a task is not one element, or not one row.
+            # A form in which a task is not one element, or not one row.
             for value in self.near:
                 self.in_room(value.kind, value.name, value.elements * value.itemsize)
             for call in calls:
@@ -348,10 +349,8 @@ class StepsWriter(Code):
         return True
 
     def call_batches(self, n: int, calls: Sequence[TaskCall]) -> None:
-        """Call functions for each of `n` batches: what one makes is in the second cache when the
-        next reads it.
-        """
-        # The step with most work says how many batches a thread takes at a time.
+        """Call functions for each of `n` batches: each finds its input in L2."""
+        # The step with the most work determines how many batches a thread takes at a time.
         grain = max(1, min(call.grain * n // call.tasks for call in calls))
         head = f"ga_blocks(0, {n}, {n}, 1, {grain}, [&](ga_index first, ga_index last) {{"
         with self.block(head, "});"):
@@ -361,7 +360,7 @@ class StepsWriter(Code):
                 self.line(f"{call.function}(first{each}, last{each}, {given});")
 
     def step(self, step: DeviceStep, targets: dict[Var, str]) -> None:
-        """Write one step; where it has no native text, the NoKernel says why."""
+        """Write one step; if it has no native text, NoKernel gives the reason."""
         if isinstance(step, Kernel):
             self.kernel(step, targets)
             return
@@ -379,8 +378,8 @@ class StepsWriter(Code):
             self.hand_written(step, targets)
 
     def product(self, eqn: Eqn, targets: dict[Var, str]) -> None:
-        """Call the function that computes a product, behind what makes its numbers of others, and
-        before what makes others of its numbers.
+        """Call the function that computes a product, after its fused prologue, and before its fused
+        epilogue.
         """
         packed = integer_product(eqn)
         if packed is not None:
@@ -478,7 +477,7 @@ class StepsWriter(Code):
         """Call the function that there is for an operation on small matrices."""
         rule = eqn.primitive.rewrite.loops
         read = tuple(v not in self.unread for v in eqn.outvars)
-        # Results that nobody reads need not be computed: eigenvalues without their vectors.
+        # Unread results need not be computed: eigenvalues without their vectors.
         found = None if rule is None else rule(eqn, read)
         if found is None or (found.work > PROCESSOR.matrix_work and not found.many):
             raise NoKernel(f"{eqn.primitive.name} is a routine of a library")
@@ -547,7 +546,7 @@ class StepsWriter(Code):
             # Other steps get it before a batch has gone through all of them.
             self.batch_tasks = []
         for part, (kind, elements) in source.room.items():
-            # 16 bytes are enough for whatever a partial result is made of, such as a value and its
+            # 16 bytes are enough for any component of a partial result, such as a value or its
             # position.
             at[part] = self.buffer(kind, elements, 16)
         # A few operations in a loop: a call would take longer than they do.
@@ -565,7 +564,7 @@ class StepsWriter(Code):
             self.chain.append(TaskCall(function, tasks, grain, arguments))
             return
         given = ", ".join(arguments)
-        # One task an element: those of the block. Few tasks are not worth waking threads for.
+        # One task for each element: those of the block. Few tasks are not worth waking threads for.
         if self.length and tasks == self.length:
             self.line(f"{function}(first, last, {given});")
         elif tasks <= grain:

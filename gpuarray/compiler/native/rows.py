@@ -24,7 +24,7 @@ class RowsWriter(FoldWriter):
         super().__init__(kernel, user_lines)
         self.passes = self.passes_of(kernel.passes, kernel.length)
         self.rows = math.prod(self.axes[i] for i in self.parallel)
-        # Lanes lie along the fastest axis: neighbours in memory.
+        # Lanes are along the fastest axis: neighbours in memory.
         self.lanes = lanes_of(self.lengths[-1])
         self.inner = self.reduced[-1]
 
@@ -38,7 +38,7 @@ class RowsWriter(FoldWriter):
         with self.over(1, "row", "first", "last"):
             self.define_axes(2, "row", self.parallel)
             self.declare_kept(2, self.length, self.at(self.position_along(self.reduced)))
-            # What is read once a row, in any pass, is known to all passes after it.
+            # Values read once for a row, in any pass, are known in all later passes.
             scope: Fetched = {}
             stored: set[Var] = set()
             for number, one in enumerate(self.passes):
@@ -48,7 +48,8 @@ class RowsWriter(FoldWriter):
                 for m in one.after:
                     # Members that need only finished folds: once a row.
                     self.member(m, 2, scope)
-                # What no pass stored, such as the folds themselves, is written once a row.
+                # Values that no pass stored, such as the folds themselves, are written once for
+                # each row.
                 stored |= set(one.stored)
             for v in self.outputs:
                 if v not in stored:
@@ -57,8 +58,8 @@ class RowsWriter(FoldWriter):
         return self.finish(f"{self.rows} rows of {self.length}, {self.lanes} lanes")
 
     def is_hidden(self, axis: int, distance: int) -> bool:
-        """Of elements that are a little apart g++ would load all that lie between, and so compute
-        the last of each turn's lanes one by one.
+        """If elements have a small stride, g++ would load everything in between, and so compute the
+        last of each iteration's lanes one by one.
         """
         return self.lanes > 1 and axis == self.inner and distance < 20
 

@@ -1,8 +1,8 @@
 """Running folds: along rows one element after another, down columns many of them side by side.
 
-Floor 3. In: a Scan kernel. Out: its NativeSource. Elements are merged in the order of the axis,
-as NumPy does it: cutting a row would make other sums. Several rows are gone along at a time, since
-each sum waits for the one before it.
+Floor 3. In: a Scan kernel. Out: its NativeSource. Elements are merged in the order of the axis, as
+in NumPy: cutting a row would give other sums. Several rows are processed together, since each sum
+waits for the previous one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpuarray.core.target import PROCESSOR
 
 
 def scan_writer(kernel: Scan, user_lines: bool = False) -> ScanWriter:
-    """The writer of a scan, by what merges its elements."""
+    """The writer of a scan, by the kind of its merge."""
     merged = merge_graph(kernel.group.members[0].eqn) is not None
     return (MergeWriter if merged else ScanFoldWriter)(kernel, user_lines)
 
@@ -51,10 +51,9 @@ class ScanWriter(NativeWriter, abc.ABC):
     def source(self) -> NativeSource:
         """One function: the lanes' folds side by side, and the loop along the axis."""
         many = 1 if self.across is None else self.axes[self.across]
-        # Lanes are rows that are read beside each other, or columns, which are neighbours in
-        # memory.
+        # Lanes are rows that are read side by side, or columns, which are neighbours in memory.
         width = min(many, PROCESSOR.scanned_rows if self.in_rows else PROCESSOR.columns)
-        # Few columns are shared by the threads, as long as each has lines of memory of its own.
+        # The threads share a few columns, as long as each has its own cache lines.
         rows = math.prod(self.axes[i] for i in self.outer)
         while not self.in_rows and width >= 2 * PROCESSOR.least_columns and rows * many < 8 * width:
             width //= 2
@@ -66,7 +65,7 @@ class ScanWriter(NativeWriter, abc.ABC):
                 self.define_axes(2, "row", self.outer)
             left = f"task % {blocks} * {width}" if self.outer else f"task * {width}"
             if many % max(1, width):
-                # A last block that is shorter has a text of its own: others have a fixed width.
+                # A shorter last block has a separate text: the others have a fixed width.
                 self.line(2, f"const ga_index left = {left};")
                 self.facts.conditional = True
                 self.line(2, f"if (left + {width} <= {many}) {{")
@@ -84,7 +83,7 @@ class ScanWriter(NativeWriter, abc.ABC):
 
     @abc.abstractmethod
     def lanes(self, depth: int, width: str) -> None:
-        """The folds of a block of so many lanes."""
+        """The folds of a block of this many lanes."""
 
     def steps(self, depth: int, start: str, width: str, first: bool = False) -> None:
         """The loop along the axis, or its first step alone, for all lanes of a block."""
@@ -112,7 +111,7 @@ class ScanWriter(NativeWriter, abc.ABC):
 
 
 class ScanFoldWriter(ScanWriter):
-    """A scan with a Fold: a partial result for each lane, which starts as nothing."""
+    """A scan with a Fold: a partial result for each lane, which starts empty."""
 
     def lanes(self, depth: int, width: str) -> None:
         self.fold = Reducer(self.scan.eqn)
@@ -141,7 +140,7 @@ class MergeWriter(ScanWriter):
         super().__init__(kernel, user_lines)
         results = self.scan.eqn.outvars
         self.merger = Merger(self.scan.eqn)
-        # Going along the axis, only what the results depend on is carried.
+        # Only values on which the results depend are carried along the axis.
         self.parts = self.merger.carried({results.index(v) for v in self.outputs})
 
     def lanes(self, depth: int, width: str) -> None:

@@ -25,11 +25,11 @@ from gpuarray.core.target import PROCESSOR
 
 
 class ScatterWriter(NativeWriter):
-    """Updates that may meet are one task, so that the last of them counts and sums have their
-    order; or parts of them are merged apart, where that gives the same.
+    """Updates that may collide are one task, so that the last of them wins and sums have their
+    order; or parts of them are merged separately, if that gives the same result.
     """
 
-    repeatable = False  # it may add to what is there
+    repeatable = False  # it may add to existing values
 
     def __init__(self, kernel: Scatter, user_lines: bool = False):
         super().__init__(kernel, user_lines)
@@ -39,7 +39,7 @@ class ScatterWriter(NativeWriter):
         self.axis_name = {i: f"i{i}" for i in self.order}
         at = [Index.axis(i, n) for i, n in enumerate(group.axes)]
 
-        # What the rules read of an operand at a position, with producers inlined.
+        # An operand's value at a position for the rules, with producers inlined.
         def get(i: int, places):
             a = eqn.invars[i]
             assert not isinstance(a, Literal)
@@ -47,11 +47,12 @@ class ScatterWriter(NativeWriter):
 
         self.rule: UpdateRule = eqn.primitive.update
         number = self.rule.operand
-        # Where the update goes, the tests that it is in bounds, and its value.
+        # The target of the update, the tests that it is in bounds, and its value.
         self.places, self.tests_of = self.rule.target(eqn, at, get)
         a = eqn.invars[number]
         self.new = None if isinstance(a, Literal) else get(number, at)
-        # Only what these texts read is an argument; the operand is what the output begins as.
+        # Only arrays that these texts read are arguments; the output is initialised with the
+        # operand.
         read: list[Var] = [] if self.new is None else sources(self.new)
         for index in (*(t.index for t in self.tests_of), *self.places):
             read += [v for x in self.lookups(index) for v in sources(x.access)]
@@ -81,7 +82,7 @@ class ScatterWriter(NativeWriter):
             self.updates(1, out, {})
             self.end_function(name, self.parameters(), 1, 1)
         else:
-            # Threads have columns of their own: each has its updates in their order.
+            # Each thread has its own columns, with their updates in order.
             last = self.axes[-1]
             cut = -(-last // columns)
             self.updates(1, out, {self.order[-1]: _piece("first", "last", cut, last)})
@@ -92,9 +93,9 @@ class ScatterWriter(NativeWriter):
     def updates(
         self, depth: int, out: Var, ends: dict[int, tuple[str, str]], opened: tuple[int, ...] = ()
     ) -> None:
-        """The loops over updates, but for those that are open; `ends` are the bounds of those that
-        are cut. Places are tested and looked up in the outermost loop that knows them: a row of
-        updates is then one of plain sums.
+        """The loops over updates, except those that are open; `ends` are the bounds of those that
+        are cut. Targets are tested and looked up in the outermost loop where they are known: a row
+        of updates is then a loop of plain sums.
         """
         place = linear(self.places, out.aval.shape)
         tests = [t for t in dict.fromkeys(self.tests_of) if t.always is None]
@@ -115,7 +116,7 @@ class ScatterWriter(NativeWriter):
                 now = tuple(t for t in tests if axes_of(t.index) <= known)
                 tests = [t for t in tests if t not in now]
                 if now:
-                    # An update out of bounds is dropped, and with it all inside this loop.
+                    # An update out of bounds is dropped, and with it everything inside this loop.
                     skip = "continue" if known else "return"
                     self.leave(depth + k, self.fails(now, depth + k, scope), skip)
                 for index in [index for atom, index in looked if atom.axes <= known]:
@@ -146,7 +147,7 @@ class ScatterWriter(NativeWriter):
         inner = depth + 2
         with self.over(depth + 1, i, "block", "over"):
             scope: dict = {}
-            # Without choices, which would be branches: a place that is none is below all.
+            # Without choices, which would be branches: an invalid target is below all others.
             fails = self.fails(tests, inner, scope, " | ")
             for atom in (a for a in atoms(place) if isinstance(a, Lookup)):
                 self.look_up(Index(((atom, 1),)), inner, scope)
@@ -163,21 +164,23 @@ class ScatterWriter(NativeWriter):
         self.line(depth, "}")
 
     def columns(self) -> int:
-        """Into how many pieces the last axis may be cut: updates meet only where it is equal."""
+        """The number of pieces into which the last axis may be cut: updates collide only where it
+        is equal.
+        """
         if not self.order or math.prod(self.axes) < 2 * PROCESSOR.piece:
             return 1
         last = self.order[-1]
         along = [p for p in self.places if last in axes_of(p)]
         own = Index.axis(last, self.axes[last])
-        # Updates of one column meet, those of two never: the axis is itself one position of the
-        # place.
+        # Updates of one column may collide, those of different ones cannot: the axis itself is one
+        # coordinate of the target.
         if len(along) != 1 or along[0].terms != own.terms or self.axes[last] < 2:
             return 1
         width = self.axes[last] * storage_dtype(self.outputs[0].aval).itemsize
         return min(PROCESSOR.many_tasks, width // PROCESSOR.updated_bytes)
 
     def parts(self) -> tuple[int, Identity | None]:
-        """How many parts of the updates are merged by themselves, and what each begins with."""
+        """The number of separately merged parts of the updates, and the initial value of each."""
         aval = self.outputs[0].aval
         # As many tasks for rows of updates as for single ones.
         parts = self.turns * PROCESSOR.update_tasks
@@ -223,7 +226,7 @@ class ScatterWriter(NativeWriter):
                 self.line(3, "}")
         given = [*self.parameters(outputs=False), (f"{kind}*", "part0")]
         self.end_function(f"{name}_pieces", given, parts // turns, 1)
-        # The parts into what the output begins as.
+        # Merge the parts into the initialised output.
         with self.over(1, "part", "0", str(parts)), self.over(2, "i", "first", "last"):
             self.store(3, out, "i", self.read_from(f"part0[part * {size} + i]", out.aval))
         given = [(f"const {kind}*", "part0"), (f"{kind}*", self.out_name[out])]
@@ -260,14 +263,14 @@ def _piece(first: str, last: str, cut: int, length: int) -> tuple[str, str]:
 
 
 def begun(source: NativeSource) -> NativeSource:
-    """The kernel as a call of its own, which first copies what its output begins as."""
+    """The kernel as a separate call, which first initialises its output by a copy."""
     # Other kernels write every element of their output.
     operand = source.begins
     if operand is None:
         return source
     inputs = source.inputs if operand in source.inputs else [*source.inputs, operand]
     (out,) = source.outputs
-    # A phase of its own: all of it is there before the first update, whichever thread writes that.
+    # A separate phase: all of it is complete before the first update, whichever thread writes that.
     kind, name = ct.memory_type(out.aval), f"{source.name}_copy"
     given = ((f"const {kind}*", "from"), (f"{kind}*", "to"))
     lines = (

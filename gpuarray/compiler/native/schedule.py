@@ -1,7 +1,7 @@
-"""What becomes native code, and how its work is cut into tasks.
+"""Which steps become native code, and how their work is cut into tasks.
 
-Floor 3. In: groups and lengths. Out: plain numbers, chosen from shapes alone: neither the machine
-at hand nor the number of threads changes a text.
+Floor 3. In: groups and lengths. Out: plain numbers, chosen from shapes alone: neither the current
+machine nor the number of threads changes a text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FORMS: tuple[type[Kernel], ...] = (Map, Tiles, Rows, Columns, Scan, Scatter)
 
 
 def is_slow(group: FusedGroup, passes: int) -> bool:
-    """Whether rows are so few and long that threads should share each pass over them."""
+    """Whether there are so few long rows that threads should share each pass over them."""
     rows = math.prod(group.axes[i] for i in group.parallel)
     length = math.prod(group.axes[i] for i in group.reduced)
     order = axis_order(group)
@@ -29,9 +29,10 @@ def is_slow(group: FusedGroup, passes: int) -> bool:
 
 
 def is_short(kernel: Rows) -> bool:
-    """Whether rows are short and many, and vectors had better go over the rows: elements take so
-    long that those along a row would be filled badly, or operands go along different axes of the
-    rows (all pairs of points), so that to find where each begins takes as long as its elements.
+    """Whether rows are short and many, and should be vectorised across rows: elements are so
+    expensive that vectors along a row would be filled badly, or operands run along different axes
+    of the rows (all pairs of points), so that finding the start of each takes as long as its
+    elements.
     """
     group = kernel.group
     if not 1 < kernel.length < PROCESSOR.short_row or not group.parallel:
@@ -49,8 +50,8 @@ def _is_crossed(group: FusedGroup) -> bool:
 
 
 def is_narrow(kernel: Columns) -> bool:
-    """Whether columns are fewer than fill a vector, and elements take so long that vectors had
-    better go down each of them.
+    """Whether there are fewer columns than fill a vector, and elements so expensive that vectors
+    should go down each of them.
     """
     group = kernel.group
     order = [i for i in axis_order(group) if i not in group.reduced]
@@ -88,7 +89,8 @@ def cut_axes(lengths: list[int]) -> tuple[int, int]:
     """How many of the axes, from the slowest on, tasks go over, and the length at which the next
     one is cut for tasks too (0: it is not).
     """
-    # Inside a task at least so many elements: finding its position takes as long as a few of them.
+    # At least this many elements for each task: finding its position takes as long as a few of
+    # them.
     outer = max(1, len(lengths) - 1)
     while outer > 1 and math.prod(lengths[outer:]) < PROCESSOR.task // 4:
         outer -= 1
@@ -129,6 +131,6 @@ def end_of_piece(begin: str, cut: int, length: int, end: str = "") -> str:
     >>> end_of_piece("begin", 128, 4096), end_of_piece("begin", 128, 4000)
     ('begin + 128', 'ga_least(begin + 128, 4000)')
     """
-    # Where the last piece is as long as the others, a compiler knows how many turns each has.
+    # If the last piece is as long as the others, the compiler knows the trip count of each.
     whole = length > 0 and length % cut == 0
     return f"{begin} + {cut}" if whole else f"ga_least({begin} + {cut}, {end or length})"

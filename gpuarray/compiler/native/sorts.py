@@ -1,7 +1,7 @@
 """Sorts, and the few largest elements of rows, as native functions.
 
 Floor 3. In: an equation of `Kind.SORT`. Out: an `Ordering`: functions over rows, or over pieces of
-long ones, and the phases that call them; what orders and moves elements is in kernels/native.
+long ones, and the phases that call them; the sorting code itself is in kernels/native.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Ordering(Struct):
 
 def ordering(eqn: Eqn, name: str, wanted: Sequence[int], alone: bool) -> Ordering:
     """The functions of a sort, or of a selection of the largest, of which the results `wanted` are
-    read. If it has none, the NoKernel says why; `alone` is outside of loops, where NumPy can be
+    read. If it has none, NoKernel gives the reason; `alone` means outside loops, where NumPy can be
     called.
     """
     if not has_kernel(eqn):
@@ -73,15 +73,15 @@ def _largest(eqn: Eqn) -> Ordering:
     count, inside = eqn.outvars[0].aval.shape[axis], math.prod(aval.shape[axis + 1 :])
     rows = aval.size // n
     numbers, kind = f"{count}, {n}, {inside}", ct.memory_type(aval)
-    # Few long rows are cut, or most threads would have nothing to do.
+    # Few long rows are cut, or most threads would be idle.
     pieces = min(PROCESSOR.many_tasks, n // PROCESSOR.piece)
     if rows >= PROCESSOR.many_tasks or pieces < 2:
-        # Rows enough for all threads: each is a task, and nothing has to be merged.
+        # Enough rows for all threads: each is a task, without merging.
         grain = max(1, PROCESSOR.task // n)
         phase = Phase(f"ga_top<{numbers}, {kind}>", rows, grain, ("in0", "out0", "out1"))
         return Ordering("", (phase,), {}, 2.0 * aval.size)
     placed = f"ga_placed<{_key_type(eqn, 0)[0]}>"
-    # Otherwise pieces of rows find their own largest, and then a task a row merges them.
+    # Otherwise pieces of rows find their own largest, and then a task for each row merges them.
     of_pieces = f"ga_top_pieces<{numbers}, {pieces}, {kind}, {placed}>"
     merging = f"ga_top_merge<{numbers}, {pieces}, {kind}, {placed}>"
     phases = (
@@ -95,15 +95,13 @@ def _largest(eqn: Eqn) -> Ordering:
 def _key_type(eqn: Eqn, number: int) -> tuple[str, int]:
     """The type of the keys of an operand, and its bytes."""
     dtype = storage_dtype(eqn.invars[number].aval)
-    # The parts of a complex number are keys of their own.
+    # The parts of a complex number are separate keys.
     wide = dtype.itemsize // (2 if dtype.kind == "c" else 1) > 4
     return ("unsigned long long", 8) if wide else ("unsigned", 4)
 
 
 class _Writer(Code):
-    """The text of a sort: keys of its operands, the last one first, each of which keeps the order
-    of those before it where its own are equal.
-    """
+    """The text of a sort: keys of its operands, the last one first, each sorted stably."""
 
     def __init__(self, eqn: Eqn, name: str, wanted: Sequence[int]):
         super().__init__()
@@ -148,7 +146,7 @@ class _Writer(Code):
         to = self.at("j")
         if self.largest and self.count != self.n:
             i, k = self.inside, self.count
-            # A result of fewer elements than the operand has rows of its own length.
+            # A result of fewer elements than the operand has another row length.
             begin = f"row * {k}" if i == 1 else f"row / {i} * {k * i} + row % {i}"
             to = f"{begin} + j" if i == 1 else f"{begin} + j * {i}"
         for k in self.wanted:
@@ -191,7 +189,7 @@ def _rows(w: _Writer) -> Ordering:
         w.define_row()
         w.line(f"GA_LOCAL unsigned order[{n}];")
         w.line(f"for (ga_index j = 0; j < {n}; ++j) order[j] = (unsigned)j;")
-        # Each key orders what is in order by the lesser keys, and leaves equal ones as they are.
+        # Each key sorts what is already in order by the lesser keys, stably.
         for number, (operand, _) in enumerate(w.keys):
             kind, _ = _key_type(w.eqn, operand)
             w.line(f"GA_LOCAL {kind} key{number}[{n}];")
@@ -206,8 +204,8 @@ def _rows(w: _Writer) -> Ordering:
 
 
 class _LongRows(_Writer):
-    """Rows in pieces, each a task: digits of the keys are counted and elements moved to the places
-    of their digits, from the lowest digits on.
+    """Rows in pieces, each a task: a radix sort that counts the digits of the keys and moves
+    elements to the places of their digits, from the lowest digits on.
     """
 
     def ordering(self) -> Ordering:
@@ -223,7 +221,7 @@ class _LongRows(_Writer):
         room = {
             "part0": (placed, elements, 2 * size),
             "part1": (placed, elements, 2 * size),
-            # How often each digit is in each piece.
+            # The number of occurrences of each digit in each piece.
             "counts": ("unsigned", tasks << bits, 4),
         }
         # Elements go to and fro between two arrays, once for each digit.
@@ -240,8 +238,9 @@ class _LongRows(_Writer):
                     self.line(f"{here}[row * {n} + j] = {{{key}, (unsigned)j}};")
             given = self.end_function(function, [*self.arrays("in"), (f"{placed}*", here)])
             phases.append(Phase(function, tasks, 1, given))
-            # Three phases a digit: how often each piece has each digit, where each piece's elements
-            # with that digit begin, and the moves. Pieces keep their order, so equal digits do too.
+            # Three phases for each digit: the number of its occurrences in each piece, the start of
+            # each piece's elements with that digit, and the moves. Pieces keep their order, and so
+            # do equal digits.
             for shift in range(0, 8 * self.key_bytes(number), bits):
                 numbers = f"{n}, {pieces}, {cut}, {shift}, {bits}"
                 counted = ("counts",)

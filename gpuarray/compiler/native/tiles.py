@@ -1,9 +1,9 @@
 """Pointwise kernels with transposed values: `a.T + b`, batches of it, transposed copies.
 
 Floor 3. In: a Tiles kernel. Out: its NativeSource. A task is a tile of the result. Operands that
-are contiguous along y are turned into a small array that is contiguous along x, and results that
-are contiguous along y are turned on their way out, so that no loop walks from line to line of the
-memory: each step of such a walk waits for another page.
+are contiguous along y are transposed into a small array that is contiguous along x, and results
+that are contiguous along y are transposed when they are stored, so that no loop walks across cache
+lines: each step of such a walk waits for another page.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TilesWriter(NativeWriter):
         self.axis_name = {i: f"i{k}" for k, i in enumerate(self.order)}
         self.y, self.x = kernel.y, kernel.x
         self.high, self.wide = tile_sides(self.axes[self.y], self.axes[self.x])
-        # What is turned, and the array of the tile that holds it.
+        # Transposed values, and the array of the tile that holds each.
         self.turned: dict[tuple | Var, str] = {}
 
     def source(self) -> NativeSource:
@@ -87,7 +87,7 @@ class TilesWriter(NativeWriter):
             self.line(depth, f"const ga_index {size} = {whole};")
 
     def declare_tile(self, value: Load | Var) -> str:
-        """Declare the array of a tile for a turned value."""
+        """Declare the array of a tile for a transposed value."""
         aval = value.source.aval if isinstance(value, Load) else value.aval
         name = f"turned{len(self.turned)}"
         self.turned[(value.key, value.dims) if isinstance(value, Load) else value] = name
@@ -101,7 +101,7 @@ class TilesWriter(NativeWriter):
         self.axis_name |= {self.y: "top", self.x: "left"}
         place = f"{array} + {self.at(index)}"
         self.axis_name = names
-        # How far apart neighbours along x are; along y they are neighbours in memory.
+        # The stride along x; along y they are neighbours in memory.
         step = index.coefficient(self.x)
         if inwards:
             text = f"ga_turn(*{tile}, {self.wide}, {place}, {step}, height, width);"
@@ -110,18 +110,18 @@ class TilesWriter(NativeWriter):
         self.line(depth, text, array)
 
     def in_tile(self, tile: str) -> str:
-        """The element of a tile for the position at hand."""
+        """The element of a tile for the current position."""
         return f"{tile}[{self.axis_name[self.y]} - top][{self.axis_name[self.x]} - left]"
 
     def read(self, load: Load) -> str:
-        """One element of an operand, from its tile if it is turned."""
+        """One element of an operand, from its tile if it is transposed."""
         tile = self.turned.get((load.key, load.dims))
         if tile is None:
             return super().read(load)
         return self.read_from(self.in_tile(tile), load.source.aval)
 
     def write(self, depth: int, v: Var) -> None:
-        """Store one element of a result, in its tile if it is turned."""
+        """Store one element of a result, in its tile if it is transposed."""
         if v in self.turned:
             self.line(depth, f"{self.in_tile(self.turned[v])} = {self.as_stored(v)};")
         else:

@@ -52,13 +52,13 @@ def transform_calls(eqn: Eqn) -> TransformCalls:
     outer = math.prod(aval.shape[: aval.ndim - len(lengths)])
     dtype = storage_dtype(aval).type(0).real.dtype
     w = _Writer(dtype, inverse)
-    # Pairs of real numbers are transformed as complex ones, then taken apart; or the other way.
+    # Pairs of real numbers are transformed as complex ones, then separated; or the reverse.
     *others, last = lengths
     half = last // 2
     rows = outer * math.prod(others)
     count, width = (half, half + 1) if real else (last, last)
-    # What an inverse divides by is divided by in the pass over rows, which touches every element
-    # once more anyway. For pairs that is their number: `ga_fft_to_real` halves once more.
+    # The division of an inverse is done in the pass over rows, which touches every element once
+    # more anyway. For pairs the divisor is their number: `ga_fft_to_real` halves once more.
     share = count * math.prod(others) if inverse else 1
     if real == "operand":
         w.rooms["pairs"] = 2 * rows * half
@@ -68,8 +68,8 @@ def transform_calls(eqn: Eqn) -> TransformCalls:
     elif real == "result":
         at = "in"
         if others:
-            # The half spectrum lies along the last axis, so the other axes come first. Operands are
-            # never written over: their transforms have a room of their own.
+            # The half spectrum is along the last axis, so the other axes come first. Operands are
+            # never overwritten: their transforms have separate memory.
             at, w.rooms["spectra"] = "spectra", 2 * rows * width
             w.columns(outer, others, width, "in", at)
         w.rooms["pairs"] = 2 * rows * half
@@ -103,9 +103,8 @@ class _Writer:
 
     def rows(self, rows: int, n: int, here: str, there: str, share: int) -> None:
         """Transforms of `rows` rows of n elements, which divide by `share`."""
-        # A row that can be taken apart is a matrix of n1 x n2: transforms across it, factors
-        # between, then transforms along it. Others are transformed whole, as sequences that stand
-        # side by side.
+        # A row that can be factored is a matrix of n1 x n2: transforms across it, twiddle factors,
+        # then transforms along it. Others are transformed whole, as interleaved sequences.
         pair = _split(n)
         work, some = _work(n), PROCESSOR.sequences
         if pair is None:
@@ -132,7 +131,7 @@ class _Writer:
         self.call("ga_fft_along", numbers, rows * along, part / along, "turned", there, w)
 
     def columns(self, outer: int, others: list[int], width: int, here: str, there: str) -> None:
-        """Transforms along the other axes, of which the last is that of `width` elements."""
+        """Transforms along the other axes, where the last one has `width` elements."""
         for axis in reversed(range(len(others))):
             n, inner = others[axis], math.prod(others[axis + 1 :]) * width
             groups = outer * math.prod(others[:axis])
@@ -165,7 +164,7 @@ class _Writer:
         self.call("ga_fft_lines", numbers, tasks, _work(n) * count / tasks, here, there, w)
 
     def halves(self, name: str, rows: int, half: int, here: str, there: str) -> None:
-        """Between the transforms of pairs of real numbers and those of the numbers."""
+        """The step between the transforms of pairs of real numbers and those of the numbers."""
         w = self.table(f"halves{half}", _powers(2 * half)[: 2 * half])
         self.call(name, (half,), rows, 8.0 * half, here, there, w)
 
@@ -176,7 +175,7 @@ def _work(n: int) -> float:
 
 @functools.lru_cache(256)
 def _factors(n: int) -> tuple[int, ...]:
-    """The prime factors of n; what is left of others is one."""
+    """The prime factors of n; a remaining factor is one of them."""
     found: list[int] = []
     for p in PROCESSOR.transform_primes:
         while n % p == 0:
@@ -187,8 +186,8 @@ def _factors(n: int) -> tuple[int, ...]:
 
 @functools.lru_cache(256)
 def _split(n: int) -> tuple[int, int] | None:
-    """Rows and columns of a matrix with n elements, about as many, that fill registers; None if
-    there is none.
+    """Rows and columns of a matrix with n elements, about equally many, that fill registers; None
+    if there is none.
     """
     if max(_factors(n), default=1) > PROCESSOR.transform_primes[-1]:
         return None

@@ -1,7 +1,7 @@
 """Values of native kernels: reads, choices and tests as compilers make vectors of them.
 
-Floor 3. In: a Kernel. Out: `ValueWriter`, which writes the expression of a value, and notes what
-decides how the loops around it are written (facts.py).
+Floor 3. In: a Kernel. Out: `ValueWriter`, which writes the expression of a value, and records the
+facts that decide how the loops around it are written (facts.py).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from gpuarray.core.index import Axis, Index, axes_of
 class ValueWriter(Statements):
     """The values of one kernel."""
 
-    #: Positions have 64 bits: a CPU computes them for nothing, and with fewer the compiler could
-    #: not know that neighbours stay neighbours. Unsigned, so that one comparison tests both ends.
+    #: Positions have 64 bits: a CPU computes them for free, and with fewer the compiler could not
+    #: know that neighbours stay neighbours. Unsigned, so that one comparison tests both ends.
     index_type = "ga_index"
     suffix = ""
     #: The axis of the innermost loop, of forms whose loops are made of vectors.
@@ -52,13 +52,13 @@ class ValueWriter(Statements):
         # give to the places of rows.
         self.front: Front | None = None
         self.known: dict[str, Known] = {}  # of expressions, by their text
-        self.operands_known = Known()  # of those of the operation that is written
+        self.operands_known = Known()  # of the operands of the current operation
         self.operand_texts: list[str] = []
         self.in_order: set[int] = set()  # axes that only tasks go along
         self.begin_facts()
 
     def begin_facts(self) -> None:
-        """Begin a function, of whose lines nothing is known."""
+        """Begin a function, without facts."""
         self.touched = self.facts = Facts(self.in_order)
 
     def define_axes(self, depth: int, position: str, axes: list[int]) -> None:
@@ -68,7 +68,7 @@ class ValueWriter(Statements):
         super().define_axes(depth, position, axes)
 
     def known_of(self, text: str) -> Known:
-        """What is known of an expression; a name or a constant does nothing."""
+        """The facts about an expression; a name or a constant has none."""
         return self.known.get(text, NOTHING)
 
     # ---- reads ----
@@ -92,8 +92,8 @@ class ValueWriter(Statements):
         return text
 
     def note_kind(self, text: str, index: Index, aval: ShapedArray) -> None:
-        """Note the read of a bool that may be read before the loop (see `nests.py`), and of a half
-        among neighbours (see `halves.py`).
+        """Record the read of a bool that may be read before the loop (see `nests.py`), and of a
+        half among neighbours (see `halves.py`).
         """
         along = self.inner is not None and index.coefficient(self.inner) == 1
         if storage_dtype(aval) == np.float16 and along:
@@ -122,7 +122,7 @@ class ValueWriter(Statements):
 
     # ---- tests ----
     def test(self, test: Test, scope: Fetched, fails: bool = False) -> str:
-        """A test as text, or that it fails: below 0 positions wrap, those of 32 bits too."""
+        """A test as text, or its negation: positions below 0 wrap, 32-bit ones too."""
         self.note_edges(test)
         narrow = any(self.place_type(a) == "int" for a in self.lookups(test.index))
         if narrow and isinstance(test, Below):
@@ -153,8 +153,8 @@ class ValueWriter(Statements):
     def operands_of(
         self, access: Applied, texts: list[str], depth: int, scope: Fetched
     ) -> list[str]:
-        """What a choice is between is read before: a loop of choices of values is vectorised, one
-        of choices of reads is not.
+        """The alternatives of a choice are read before it: a loop of choices of values is
+        vectorised, one of choices of reads is not.
         """
         choice = any(self.known_of(text).chooses for text in texts)
         choice |= access.eqn is not None and chooses(access.eqn)
@@ -175,7 +175,7 @@ class ValueWriter(Statements):
         return self.named_search(access, text, depth) if access.each else text
 
     def named_search(self, access: Applied, text: str, depth: int) -> str:
-        """A name for what a function returns for an element of a row: see `nests.py`."""
+        """A name for the result of a function for an element of a row: see `nests.py`."""
         *before, asked = access.operands
         moves = any(isinstance(o, Address) and self.inner in axes_of(o.index) for o in before)
         if self.front is None or self.guards or moves or isinstance(asked, InRegister | Address):
@@ -191,8 +191,8 @@ class ValueWriter(Statements):
         return name
 
     def guarded(self, access: Guarded, depth: int, scope: Fetched) -> str:
-        """A choice; between places of one array, the same for a whole row, one read from the place
-        that is chosen: a loop of such reads is vectorised, a loop of choices is not.
+        """A choice; between places of one array, the same for a whole row, a single read from the
+        chosen place: a loop of such reads is vectorised, a loop of choices is not.
         """
         if self.inner is None:
             return self.chosen(access, depth, scope)
@@ -207,7 +207,7 @@ class ValueWriter(Statements):
             or any(self.lookups(index) for index in indices)
         ):
             return self.chosen(access, depth, scope)
-        # The reader is not called for them, so what they read is noted here.
+        # The reader is not called for them, so their reads are recorded here.
         for x in leaves:
             self.touched.note(x.source, x.index)
         # All leaves go along the innermost axis alike: only where the row begins is chosen.
@@ -231,7 +231,7 @@ class ValueWriter(Statements):
         return front.rows[place]
 
     def chosen(self, access: Guarded, depth: int, scope: Fetched) -> str:
-        """A choice; what both sides read is read before it."""
+        """A choice; reads common to both sides come before it."""
         other = set(always_read(access.outside))
         for part in (x for x in always_read(access.inside) if x in other):
             self.name_repeated(part, self.value(part, depth, scope), depth, scope)

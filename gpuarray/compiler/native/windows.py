@@ -65,7 +65,7 @@ def _calls(w: WindowedProduct, size: int) -> WindowCalls:
     # Depthwise: each group has one feature, so vectors go over the groups instead.
     own = w.groups > 1 and w.features == 1 and (w.images if long else w.channels) == 1
     if own:
-        # Groups are features of one group, whose left operands are as far apart as groups were.
+        # Groups become features of one group, whose left operands have the stride of groups.
         right = (w.right[0], w.right[0], *w.right[2:])
         out = (*w.out[:2], w.out[0], *w.out[3:])
         w = w._replace(groups=1, features=w.groups, right=right, out=out)
@@ -73,9 +73,9 @@ def _calls(w: WindowedProduct, size: int) -> WindowCalls:
 
 
 def _parts(w: WindowedProduct) -> list[tuple[WindowedProduct, int, int]]:
-    """Windows on an operand with zeros between its elements, by what they see of it: in every E-th
-    result an element meets the same of E parts of a window. Each with where its part of the right
-    operand and of the result begin.
+    """Windows on an operand with zeros between its elements, by the elements they contain: in every
+    E-th result an element meets the same of E parts of a window. Each with the start of its part of
+    the right operand and of the result.
     """
     found = [(w, 0, 0)]
     spread = [i for i, s in enumerate(w.space) if s.spread > 1]
@@ -95,7 +95,7 @@ def _parts_along(
     s, found = w.space[i], []
     own, to = w.right[3 + i], w.out[3 + i]
     for phase in range(min(s.spread, s.result)):
-        # The first position of the window that meets an element and no zero between elements.
+        # The first position of the window that contains an element and not a zero between elements.
         first = (s.low - phase) % s.spread
         part = WindowAxis(
             length=s.length,
@@ -107,7 +107,7 @@ def _parts_along(
             spread=1,
         )
         if first >= s.window:
-            # These results see nothing but zeros: far behind the end of the operand.
+            # These results see nothing but zeros: far beyond the end of the operand.
             first, part = 0, part._replace(low=-2 * (s.length + s.result))
         distances = [x[: 3 + i] + (x[3 + i] * s.spread,) + x[4 + i :] for x in (w.right, w.out)]
         cut = w._replace(space=w.space[:i] + (part,) + w.space[i + 1 :])
@@ -118,7 +118,7 @@ def _parts_along(
 
 def _three_axes(w: WindowedProduct) -> WindowedProduct:
     """The same with three axes of space."""
-    # The functions have three loops: axes of one element come in front, at distance 0.
+    # The functions have three loops: axes of one element come in front, with stride 0.
     missing = 3 - len(w.space)
     left, right, out = (
         (*distances[:3], *(0,) * missing, *distances[3:]) for distances in (w.left, w.right, w.out)
@@ -128,13 +128,13 @@ def _three_axes(w: WindowedProduct) -> WindowedProduct:
 
 
 def _constants(w: WindowedProduct, panel: int, own: bool) -> dict[str, int]:
-    """What both ways have in common."""
+    """Template arguments of both variants."""
     found = {"OWN": int(own), "G": w.groups, "N": w.images, "F": w.features, "C": w.channels}
     for i, s in enumerate(w.space):
         found |= {f"I{i}": s.length, f"E{i}": s.spread, f"A{i}": s.low, f"W{i}": s.window}
         found |= {f"D{i}": s.dilation, f"O{i}": s.result, f"S{i}": s.stride}
-    # How far apart neighbours are in left (X), right (Y) and out (Z): along groups, images or
-    # features, channels or features, and the axes of space.
+    # Strides in left (X), right (Y) and out (Z): along groups, images or features, channels or
+    # features, and the spatial axes.
     for name, letters, distances in (
         ("X", "GNC", w.left),
         ("Y", "GFC", w.right),
@@ -170,7 +170,7 @@ def _fitting(
     order: Sequence[tuple[str, int]],
     bytes_seen: Callable[[dict[str, int]], int],
 ) -> dict[str, int]:
-    """Pieces of the lengths `whole`, halved until what a task sees of the left operand fits.
+    """Pieces of the lengths `whole`, halved until a task's part of the left operand fits.
 
     order: which piece is halved first, and down to what length
     """
@@ -186,7 +186,7 @@ def _short(w: WindowedProduct, size: int, own: bool) -> WindowCalls:
     """Windows that are shorter than the result: tasks are blocks of the result."""
     panel = _panel(w.features, size)
     window = math.prod(s.window for s in w.space)
-    # Channels of which a panel stays in the first cache.
+    # As many channels as keep a panel in L1.
     channels = _even(w.channels, PROCESSOR.panel_cache // (window * panel * size))
     outer, middle, inner = w.space
     b2 = _even(inner.result, PROCESSOR.window_row)
@@ -205,12 +205,12 @@ def _short(w: WindowedProduct, size: int, own: bool) -> WindowCalls:
     b1, b2, channels = fitting["b1"], fitting["b2"], fitting["channels"]
     panels = -(-w.features // panel)
     most = 1 if own else PROCESSOR.window_bytes // (b1 * b2 * panel * size)
-    # So many panels of features at once that their sums fit into the same part of the cache.
+    # As many panels of features together as have sums that fit into the same part of the cache.
     at_once = _even(panels, max(1, most))
     blocks = -(-w.channels // channels)
     constants = _constants(w, panel, own)
     constants |= {"B0": 1, "B1": b1, "B2": b2, "CB": channels, "CBS": blocks, "PB": at_once}
-    # The right operand is first copied into panels, as it is read again and again.
+    # The right operand is first copied into panels, as it is read repeatedly.
     packs = w.groups * panels * blocks
     each = b1 * b2 * at_once * panel * w.channels * window
     tasks = w.groups * w.images * -(-panels // at_once) * outer.result
@@ -229,12 +229,12 @@ def _long(w: WindowedProduct, size: int, own: bool) -> WindowCalls:
     outer, middle, inner = w.space
     results = math.prod(s.result for s in w.space)
     lengths = [s.window for s in w.space]
-    # A block of the window of which a panel stays in the first cache.
+    # A block of the window whose panel stays in L1.
     most = PROCESSOR.panel_cache // (panel * size)
     b2 = _even(inner.window, most)
     b1 = _even(middle.window, most // b2)
     b0 = _even(outer.window, most // (b2 * b1))
-    # An image has few results, so that a task has those of several images.
+    # An image has few results, so a task computes those of several images.
     images = _even(w.images, PROCESSOR.window_row)
 
     def bytes_seen(pieces: dict[str, int]) -> int:
@@ -255,7 +255,7 @@ def _long(w: WindowedProduct, size: int, own: bool) -> WindowCalls:
     others = w.groups * groups * -(-panels // at_once)
     sums = rows * at_once * panel
     work = blocks * b0 * b1 * b2 * sums
-    # As few pieces as there is work for: each has sums of its own, which are merged.
+    # As few pieces as the work needs: each has its own sums, which are merged.
     pieces = min(blocks, -(-PROCESSOR.many_tasks // others), work // PROCESSOR.window_piece)
     # Pieces of whole blocks, of which rounding up may leave fewer.
     pieces = -(-blocks // -(-blocks // max(1, pieces)))

@@ -1,8 +1,9 @@
 """The base of native kernels: functions over a range of tasks, and the phases that call them.
 
-Floor 3. In: a Kernel. Out: `NativeWriter`, whose subclasses, one a form, return a `NativeSource`.
-Its bases write the values (values.py) and the loops around them (nests.py). No line says how many
-threads there are: a task is a fixed piece of the work, so results do not depend on them.
+Floor 3. In: a Kernel. Out: `NativeWriter`, whose subclasses, one for each form, return a
+`NativeSource`. Its bases write the values (values.py) and the loops around them (nests.py). The
+text does not depend on the number of threads: a task is a fixed piece of the work, and so results
+do not depend on it either.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Function(Struct):
     given :
         Its parameters, besides the range.
     kind :
-        How it is declared: GA_TASKS stays a function of its own, GA_FEW may become a part of its
+        How it is declared: GA_TASKS stays a separate function, GA_FEW may be inlined into its
         caller, GA_NEAR_OR_ALL is a template of both.
     """
 
@@ -83,7 +84,7 @@ class NativeSource(Struct, eq=False):
     work :
         Operations on elements, roughly.
     begins :
-        What the output has to hold before the kernel runs.
+        The required initial contents of the output.
     """
 
     kernel: Kernel
@@ -120,7 +121,7 @@ class NativeSource(Struct, eq=False):
             f"GA_CALLED int call_{self.name}({', '.join(f'ga_array* {a}' for a in arrays)}) {{",
             f"    if (const int why = ga_refused({', '.join(arrays)})) return why;",
         ]
-        # Room for what phases leave to one another; without memory the caller takes another way.
+        # Memory passed between phases; if it cannot be allocated the caller takes another way.
         lines += [f"    ga_room<{kind}> {name}({n});" for name, (kind, n) in self.room.items()]
         if self.room:
             lines.append(f"    if ({' || '.join(f'!{name}' for name in self.room)}) return 2;")
@@ -159,7 +160,7 @@ class NativeWriter(NestWriter, abc.ABC):
         """
         self.tidy()
         facts = self.facts
-        # Where loops are split at every test, none of them is left in the pieces.
+        # If loops are split at every test, no test is left in the pieces.
         decided = self.split and not facts.edges and not facts.other_tests
         if facts.backwards or (facts.conditional and not decided):
             self.lines = kept_loops(self.lines)
@@ -184,8 +185,8 @@ class NativeWriter(NestWriter, abc.ABC):
         self.begin_facts()
 
     def for_near_numbers(self) -> tuple[str, ...] | None:
-        """The lines of a function that notes whether numbers were near, for which some functions of
-        the prelude (`f_in` beside `f`) have a shorter way; None without such functions.
+        """The lines of a function that records whether numbers were near, for which some functions
+        of the prelude (`f_in` beside `f`) have a shorter form; None without such functions.
         """
         # Functions come with the text of operations: as the prelude is linked by the names in a
         # text, so are they.
@@ -242,9 +243,9 @@ def kept_loops(lines: list[str]) -> list[str]:
     """The lines of a function that reads under conditions or backwards: its short inner loops stay
     loops.
 
-    Unrolled before the loop around them is vectorised, reads under conditions are zeros, since
-    g++ 12 masks them wrongly; and a sum of floats in their order takes those of reversed rows from
-    the wrong places.
+    If a loop is unrolled before the loop around it is vectorised, reads under conditions become
+    zeros, since g++ 12 masks them wrongly; and an ordered sum of floats takes those of reversed
+    rows from the wrong places.
     """
     kept: list[str] = []
     for line in lines:

@@ -1,1 +1,1 @@
-"""One program over many devices: what exchanges between them cost."""
+"""One program over many devices: the costs of exchanges."""

@@ -1,17 +1,17 @@
-"""Buckets: small exchanges that wait for nothing of each other become one.
+"""Buckets: independent small exchanges are merged.
 
 Floor 3. In: the Graph of one device, the lengths of the axes its collectives name, and a network.
 Out: the same program, in which a psum (pmax, pmin, all_gather, reduce_scatter) has the operands of
-several, and stands where the last of them is ready.
+several, and is placed where the last of them is ready.
 
-An exchange of few bytes mostly waits for messages, so many of them are best sent at once, up to the
-size at which sending takes as long as waiting (`Network.bucket_bytes`). What an engine does with
-several operands is its own affair: MPI sends them as one buffer, NCCL as one group of calls. Each
-element is summed as before, and each piece goes where it went.
+An exchange of few bytes mostly waits for messages, so many of them are best sent together, up to
+the size at which sending takes as long as waiting (`Network.bucket_bytes`). How an engine handles
+several operands is its own choice: MPI sends them as one buffer, NCCL as one group of calls. Each
+element is summed as before, and each piece has the same destination.
 
-Members of a bucket are of one kind, among the same devices, of one dtype, and none needs the result
-of another, be it through other buckets: so the equations still have an order. It follows from the
-Graph alone, and is the same on all devices.
+Members of a bucket have one kind, the same devices and one dtype, and none depends on the result of
+another, even through other buckets: so the equations still have an order. It follows from the Graph
+alone, and is the same on all devices.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from gpuarray.util import tuple_like
 
 
 def bucketed(graph: Graph, sizes: Mapping[Any, int], network: Network) -> Graph:
-    """Return a Graph whose small exchanges are put together, also those in loops and branches."""
+    """Return a Graph whose small exchanges are merged, also those in loops and branches."""
     if not has_exchanges(graph):
         return graph
     eqns = [_inside(e, sizes, network) if talks(e) else e for e in graph.eqns]
-    # Loops first, by themselves: exchanges of a body and of what is around it are never one.
+    # Loops first, separately: exchanges of a body and of the code around it are never merged.
     joined = _joined(_needed(graph, eqns), sizes, network)
     if joined is None and all(a is b for a, b in zip(eqns, graph.eqns, strict=True)):
         return graph
@@ -88,10 +88,10 @@ class _Bucket:
 
 
 def _joined(eqns: list[Eqn], sizes: Mapping[Any, int], network: Network) -> list[Eqn] | None:
-    """Return equations with each bucket as one; None where no two exchanges belong together."""
+    """Return equations with each bucket merged; None if no two exchanges belong together."""
     buckets: list[_Bucket] = []
     latest: dict[tuple, _Bucket] = {}
-    # The buckets that a value needs, as bits: those of its operands, or the one it comes from.
+    # The buckets that a value depends on, as bits: those of its operands, or its own.
     behind: dict[Atom, int] = {}
     effects = 0
 
@@ -110,7 +110,7 @@ def _joined(eqns: list[Eqn], sizes: Mapping[Any, int], network: Network) -> list
     for i, eqn in enumerate(eqns):
         bits = 0
         for a in eqn.invars:
-            # What an equation needs directly; through other buckets `all_needed` goes.
+            # Direct dependences; `all_needed` follows those through other buckets.
             bits |= behind.get(a, 0)
         if has_effect(eqn):  # these keep their order
             effects = bits = bits | effects
@@ -134,9 +134,10 @@ def _joined(eqns: list[Eqn], sizes: Mapping[Any, int], network: Network) -> list
 
 
 def _kind(eqn: Eqn, sizes: Mapping[Any, int], network: Network) -> tuple[tuple | None, int, int]:
-    """Return what members of a bucket have in common, an equation's bytes, and the most of all.
+    """Return the key that members of a bucket share, an equation's bytes, and the maximum of the
+    bucket.
 
-    None: the equation stays alone.
+    None: the equation stays separate.
     """
     prim, params = eqn.primitive, eqn.params
     kind = together.exchange_of(prim)
@@ -144,17 +145,17 @@ def _kind(eqn: Eqn, sizes: Mapping[Any, int], network: Network) -> tuple[tuple |
         return None, 0, 0
     names, groups = ops.names_in(params), params["axis_index_groups"]
     dtypes = {a.aval.dtype for a in eqn.invars}
-    # A sum over own axes leaves another shape.
+    # A sum over own axes gives another shape.
     own = any(isinstance(a, int) for a in params.get("axes", ()))
     if len(dtypes) > 1 or own or any(n not in sizes for n in names):
         return None, 0, 0
-    # Devices that talk to one another: those along the axes, or the largest of the groups.
+    # The number of communicating devices: those along the axes, or of the largest group.
     count = math.prod(sizes[n] for n in names) if groups is None else max(map(len, groups))
     nbytes, most = sum(a.aval.nbytes for a in eqn.invars), network.bucket_bytes(count, kind)
     # Params in which members may differ, such as an axis, are not part of the key.
     several, common = together.shared_params(prim, params) or (prim, params)
     key = (several, params_key(common), dtypes.pop())
-    # An exchange of so many bytes gains nothing from company.
+    # An exchange of that many bytes gains nothing from merging.
     return (key if nbytes < most else None), nbytes, most
 
 
@@ -171,8 +172,8 @@ def _as_one(eqns: Sequence[Eqn]) -> Eqn:
 
 
 def _in_order(eqns: list[Eqn], buckets: list[list[int]]) -> list[Eqn]:
-    """Return equations, some put together, each as early as what it needs and the order allow."""
-    # Each one stands for itself, or for a bucket where the last of its members was.
+    """Return equations, some merged, each as early as its dependences and the order allow."""
+    # Each one represents itself, or a bucket at the position of its last member.
     stands = {i: i for i in range(len(eqns))}
     made: dict[int, Eqn] = dict(enumerate(eqns))
     for members in buckets:

@@ -1,4 +1,4 @@
-"""What an exchange between devices takes, in seconds, from plain figures of the machine.
+"""The time of exchanges between devices, in seconds, from plain figures of the machine.
 
 Floor 3. In: a `Network`, the kind of exchange, the bytes on each device, how many devices. Out: the
 seconds that each algorithm takes, and which is quickest.
@@ -7,10 +7,10 @@ seconds that each algorithm takes, and which is quickest.
 short it is, and then as long as the link is busy. A device sends one message and receives another
 at the same time. A link carries one message after another.
 
-**Two levels.** Devices stand in nodes. Links inside a node (NVLink) are quick, those between nodes
-(InfiniBand) slow. Below, a group is m nodes of g devices each, n = g m in all; a message of S bytes
-takes a(S) inside a node and A(S) between two. Where there is one level only, every device is a
-node: g = 1, m = n.
+**Two levels.** Devices are grouped into nodes. Links inside a node (NVLink) are fast, those between
+nodes (InfiniBand) slow. Below, a group is m nodes of g devices each, n = g m in all; a message of S
+bytes takes a(S) inside a node and A(S) between two. With only one level, every device is a node: g
+= 1, m = n.
 
 **Three ways** to add up S bytes over all devices:
 
@@ -48,9 +48,10 @@ from typing import NamedTuple
 class Level:
     """Links of one kind: between the devices of a node, or between nodes.
 
-    `alpha` is the time of an empty message in seconds, `bytes_per_s` what a device sends while it
-    receives as much. The level joins `size` devices in all; None is any number. In `shared` memory
-    nothing is sent: `bytes_per_s` is what all devices together read and write.
+    `alpha` is the time of an empty message in seconds, `bytes_per_s` the bandwidth of a device that
+    sends and receives at the same time. The level connects `size` devices in all; None is any
+    number. In `shared` memory nothing is sent: `bytes_per_s` is the rate at which all devices
+    together read and write.
 
     >>> nvlink = Level(size=8, alpha=3e-6, bytes_per_s=360e9)
     >>> print(f"{nvlink.seconds(36e6) * 1e6:.0f} us")
@@ -84,7 +85,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Network:
-    """How devices are joined: one level, or the inside of nodes and what is between them.
+    """How devices are connected: one level, or links inside nodes and between them.
 
     Devices are numbered through, node after node. `levels` are given from the inside out.
 
@@ -168,9 +169,9 @@ class Network:
     def bucket_bytes(self, n: int, kind: str = "all_reduce") -> int:
         """Return the size at which exchanges are worth putting together no further.
 
-        It is what devices hold each of which an exchange is done in the time that an empty one
-        takes. Smaller ones mostly wait for messages, and many of them should become one; larger
-        ones mostly move bytes.
+        The bytes of each device for which the transfer takes as long as an empty exchange. Smaller
+        exchanges mostly wait for messages, and many of them should be merged; larger ones mostly
+        move bytes.
 
         >>> print(f"{network_named('h100-ib').bucket_bytes(64) / 1e6:.1f} MB")
         9.3 MB
@@ -178,7 +179,7 @@ class Network:
         self._check_number(n)
         if n == 1:
             return 0
-        # So large that the latencies do not count.
+        # Large enough that latencies do not count.
         large = 1e18
         bytes_per_s = large / self.cost(kind, large, n)
         return round(self.cost(kind, 0, n) * bytes_per_s)
@@ -186,8 +187,8 @@ class Network:
     def along(self, mesh_shape: Sequence[int], axis: int | Sequence[int]) -> Network:
         """Return the network that a group of devices sees along one axis of a mesh, or several.
 
-        The mesh numbers devices in row-major order: along the last axis neighbours stand together,
-        along the first one they may all be in different nodes.
+        The mesh numbers devices in row-major order: along the last axis neighbours are in the same
+        node, along the first one they may all be in different nodes.
 
         >>> network = network_named("h100-ib")
         >>> network.along((64, 8), axis=1).levels == network.levels[:1]  # inside a node
@@ -212,8 +213,8 @@ class Network:
             return self
         inner, outer = self.levels
         assert inner.size is not None
-        # `share`: how many devices of a group stand in one node. If all do, the group sees the
-        # inner network alone; if one does, that between nodes alone.
+        # `share`: how many devices of a group are in one node. If all are, the group uses the inner
+        # network alone; if one is, that between nodes alone.
         share, inside = _shares(shape, frozenset(a % len(shape) for a in axes), inner.size)
         if inside:
             levels = (inner,)
@@ -255,7 +256,7 @@ class _Nodes(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def _shares(shape: tuple[int, ...], axes: frozenset[int], size: int) -> tuple[int, bool]:
-    """What divides the share of each node in each group along these axes; whether all groups lie
+    """A divisor of the share of each node in each group along these axes; whether all groups are
     inside one node.
     """
     counts = [Counter(d // size for d in group) for group in _groups(shape, axes)]
@@ -279,63 +280,64 @@ def _groups(shape: tuple[int, ...], axes: frozenset[int]) -> Iterator[list[int]]
 
 
 def all_reduce(nodes: _Nodes, nbytes: float) -> dict[str, float]:
-    """Every device gets the sum of what all hold."""
+    """Every device gets the sum over all devices."""
     g, m, inner, outer = nodes
     inside = 2 * (g - 1) * inner.seconds(nbytes / g)
     times = {"ring": _ring(nodes, 2 * (nodes.n - 1), nbytes / nodes.n)}
     if g > 1:
         times["two-level ring"] = inside + 2 * (m - 1) * outer.seconds(nbytes / nodes.n)
-    # Up the tree and down again, but the first piece goes down while the last still comes up.
+    # Up the tree and down again, but the first piece goes down while the last is still going up.
     saved = (nbytes / g - _piece(outer, nbytes / g)) / outer.bytes_per_s
     times["tree"] = inside + 2 * _tree(outer, m, nbytes / g) - saved
     return times
 
 
 def reduce_scatter(nodes: _Nodes, nbytes: float) -> dict[str, float]:
-    """Every device gets its n-th of the sum of what all hold."""
+    """Every device gets its n-th of the sum over all devices."""
     g, m, inner, outer = nodes
     inside = (g - 1) * inner.seconds(nbytes / g)
     times = {"ring": _ring(nodes, nodes.n - 1, nbytes / nodes.n)}
     if g > 1:
         times["two-level ring"] = inside + (m - 1) * outer.seconds(nbytes / nodes.n)
-    # Summed up the tree; then each node keeps its part of what comes, and sends on the others'.
+    # Summed up the tree; then each node keeps its part of the received data, and sends the others'
+    # on.
     down = _halving(outer, m, nbytes / g)
     times["tree"] = inside + _tree(outer, m, nbytes / g) + down
     return times
 
 
 def all_gather(nodes: _Nodes, nbytes: float) -> dict[str, float]:
-    """Every device gets what all hold, side by side."""
+    """Every device gets the values of all, concatenated."""
     g, m, inner, outer = nodes
     inside = (g - 1) * inner.seconds(m * nbytes)
     times = {"ring": _ring(nodes, nodes.n - 1, nbytes)}
     if g > 1:
         times["two-level ring"] = (m - 1) * outer.seconds(nbytes) + inside
-    # Collected up the tree, more on each link than on the last; then all of it goes down.
+    # Collected up the tree, with growing messages; then all of it goes down.
     up = _halving(outer, m, m * nbytes)
     times["tree"] = up + _tree(outer, m, m * nbytes) + inside
     return times
 
 
 def all_to_all(nodes: _Nodes, nbytes: float) -> dict[str, float]:
-    """Every device sends an n-th of what it holds to each."""
+    """Every device sends an n-th of its value to each."""
     g, m, inner, outer = nodes
     n = nodes.n
     direct = (g - 1) * inner.seconds(nbytes / n) + (n - g) * outer.seconds(nbytes / n)
     if g == 1:
         return {"direct": direct}
-    # Inside a node each device first gets what goes to its own place in the other nodes.
+    # Inside a node each device first gets the data for its counterparts in the other nodes.
     two_level = (g - 1) * inner.seconds(nbytes / g) + (m - 1) * outer.seconds(nbytes / m)
     return {"direct": direct, "two-level": two_level}
 
 
 def permute(nodes: _Nodes, nbytes: float) -> dict[str, float]:
-    """Every device sends what it holds to one other, which may be in another node."""
+    """Every device sends its value to one other, which may be in another node."""
     return {"direct": nodes.outer.seconds(nbytes)}
 
 
 def broadcast(nodes: _Nodes, nbytes: float) -> dict[str, float]:
-    """Every device gets what one holds."""
+    """Every device gets the value of one."""
     g, m, inner, outer = nodes
     piece = _piece(outer, nbytes)
     # One device to the next, in pieces: all links are busy once the first piece has come through.
@@ -347,12 +349,12 @@ def broadcast(nodes: _Nodes, nbytes: float) -> dict[str, float]:
 
 
 def _ring(nodes: _Nodes, steps: int, nbytes: float) -> float:
-    """Steps in each of which every device sends nbytes to the next, and waits for what it gets.
+    """Steps in each of which every device sends nbytes to the next, and waits for what it receives.
 
     One ring goes through all nodes, so that every g-th link leaves a node. A step takes as long as
-    its message, but the slow link is not waited for in every step: what decides is the longest
-    chain of things that wait for one another. Either it follows a message round the ring, over slow
-    and quick links in turn, or it stays at a slow link, which is never idle.
+    its message, but the slow link is not waited for in every step: the longest chain of dependences
+    decides. Either it follows a message round the ring, over slow and fast links in turn, or it
+    stays at a slow link, which is never idle.
     """
     g, _, inner, outer = nodes
     slow = -(-steps // g)
@@ -365,8 +367,8 @@ def _tree(level: Level, m: int, nbytes: float) -> float:
     """A binomial tree, from m nodes to one or from one to m: in each of log2(m) rounds every node
     that has the data sends it to one that does not.
 
-    Data goes in pieces, which are sent on at once. So a round begins a piece and its latency after
-    the round before, but never before that has left the link.
+    Data is sent in pieces, which are forwarded immediately. So a round sends a piece one latency
+    after the previous round, but never before that has left the link.
     """
     if m == 1:
         return 0.0
@@ -377,38 +379,39 @@ def _tree(level: Level, m: int, nbytes: float) -> float:
 
 
 def _halving(level: Level, m: int, nbytes: float) -> float:
-    """Down a binomial tree from one node to m, each of which keeps its m-th of nbytes and sends on
-    the rest, half of it at a time; or up, the other way round.
+    """Down a binomial tree from one node to m, each of which keeps its m-th of nbytes and forwards
+    the rest, half of it at a time; or up, in reverse.
     """
     depth, _ = _tree_of(m)
     return depth * level.alpha + (m - 1) / m * nbytes / level.bytes_per_s
 
 
 def _tree_of(m: int) -> tuple[int, int]:
-    """The depth of a binomial tree of m nodes, and the children of its root: both are log2(m), of
-    which the depth is rounded down and the children are rounded up.
+    """The depth of a binomial tree of m nodes, and the children of its root: both are log2(m), the
+    depth rounded down and the children rounded up.
     """
     return m.bit_length() - 1, (m - 1).bit_length()
 
 
 def _piece(level: Level, nbytes: float) -> float:
-    """The bytes of a piece. It is on the link for as long as its latency: with shorter ones little
-    would be gained, and there would be more of them.
+    """The bytes of a piece, whose transfer takes as long as the latency: shorter ones would gain
+    little, and there would be more of them.
     """
     return min(nbytes, level.alpha * level.bytes_per_s)
 
 
 class _Exchange(NamedTuple):
-    """The seconds of each algorithm; and, where the memory is shared, how many times the bytes of
-    one device are read or written.
+    """The seconds of each algorithm; and, for shared memory, how many times the bytes of one device
+    are read or written.
     """
 
     times: Callable[[_Nodes, float], dict[str, float]]
     copied: Callable[[int], int]
 
 
-#: The kinds of exchange, by name. Devices that share a memory hold equal results only once; all but
-#: sums stack their operands first, which reads and writes them once more (backends/shared.py).
+#: The kinds of exchange, by name. Devices that share memory hold equal results only once; all
+#: except sums stack their operands first, which reads and writes them once more
+#: (backends/shared.py).
 EXCHANGES = {
     times.__name__: _Exchange(times, copied)
     for times, copied in (
@@ -425,13 +428,13 @@ EXCHANGES = {
 # ---- machines by name ----
 
 #: Machines by name. **Assumed, not measured**: bandwidths are those of public data sheets, times
-#: the part that large messages are taken to reach (0.8 of NVLink, 0.9 of InfiniBand); latencies are
-#: of the usual size for a step of a collective.
+#: the fraction that large messages are assumed to reach (0.8 of NVLink, 0.9 of InfiniBand);
+#: latencies have the usual size for a step of a collective.
 NETWORKS = {
     network.name: network
     for network in (
-        # Devices of one process: 10 us for a call of NumPy and its surroundings; 0.8 of two
-        # channels of DDR4-3200, 25.6 GB/s each.
+        # Devices of one process: 10 us for a NumPy call with its overhead; 0.8 of two channels of
+        # DDR4-3200, 25.6 GB/s each.
         Network((Level(alpha=10e-6, bytes_per_s=0.8 * 51.2e9, shared=True),), "cpu"),
         # Ranks of one machine: 2 us for a call of MPI; a core copies at 10 GB/s, and each message
         # is copied into shared memory and out of it. No limit of the memory itself is modelled.
@@ -461,7 +464,7 @@ NETWORKS = {
 
 
 def network_named(network: Network | str | None = None) -> Network:
-    """Return a network, given itself or its name in `NETWORKS`; None is the CPU.
+    """Return a network, given itself or its name in `NETWORKS`; None means the CPU.
 
     >>> network_named("h200-nvlink").levels
     (Level(alpha=3e-06, bytes_per_s=360000000000.0, size=8, shared=False),)
@@ -502,8 +505,7 @@ def fitted(
     like :
         Where to begin, and whether the memory is shared.
 
-    The sum of squares of the logarithms of model / measured is least: errors count alike at all
-    sizes.
+    It minimises the sum of squared logarithms of model / measured: errors count alike at all sizes.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from gpuarray.core.rewrite import algebra_of
 
 
 def add_where_it_is(graph: Graph) -> Graph:
-    """The graph with fewer arrays of zeros; the same one where there are none to save."""
+    """The graph with fewer arrays of zeros; the same one if there are none to save."""
     index = GraphIndex(graph)
     changed: dict[Eqn, Eqn] = {}
     left = set(graph.eqns)
@@ -21,7 +21,7 @@ def add_where_it_is(graph: Graph) -> Graph:
             continue
         for one, other in (eqn.invars, eqn.invars[::-1]):
             update, number = _added_to_zeros(index, other)
-            # Scalars stand for arrays of them here, but not in updates.
+            # Scalars represent arrays here, but not in updates.
             whole = one is not other and one.aval.shape == other.aval.shape
             if update is None or update not in left or not whole:
                 continue

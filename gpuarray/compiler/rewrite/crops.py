@@ -1,7 +1,7 @@
 """Make only the parts of values that are read: a slice of padded values is padded less.
 
-Floor 3. In: a Graph. Out: one that computes the same, in which views that cut a part out of what
-nothing else reads are gone, where the operation can make that part alone (`Rewrite.cropped`).
+Floor 3. In: a Graph. Out: an equivalent one without views that cut a part out of a value with no
+other readers, if its operation can compute that part alone (`Rewrite.cropped`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from gpuarray.core.index import Index, through
 
 
 def crop(graph: Graph) -> Graph:
-    """The graph without parts that nothing reads; the same one where there are none."""
+    """The graph without unread parts; the same one if there are none."""
     index = GraphIndex(graph)
-    made: dict[Eqn, Eqn] = {}  # the view -> what stands for it
+    made: dict[Eqn, Eqn] = {}  # the view -> its replacement
     for eqn in graph.eqns:
         whole = eqn.invars[0] if is_view(eqn) else None
         # Another reader needs more than the part.
@@ -41,8 +41,7 @@ def _first(view: Eqn) -> tuple[int, ...] | None:
         return None
     at = [Index.axis(i, n) for i, n in enumerate(shape)]
     places = through(view, at)
-    # A part begins later and is else the same: another step, an order or a broadcast is more
-    # than a crop.
+    # A crop only changes the start: another step, order or a broadcast is more than that.
     if any(place.terms != here.terms for place, here in zip(places, at, strict=True)):
         return None
     return tuple(place.constant for place in places)

@@ -1,7 +1,7 @@
-"""Compute before a loop what is the same in every turn.
+"""Hoist loop invariants.
 
-Floor 3. In: a Graph. Out: one that computes the same, in which the bodies and conditions of loops
-read such values as constants, where that takes less than making them again.
+Floor 3. In: a Graph. Out: an equivalent one in which the bodies and conditions of loops read
+invariants as constants, if that is cheaper than recomputing them.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from gpuarray.core.graph import Atom, Eqn, Graph, Var, has_effect, is_view, talk
 from gpuarray.core.primitive import Kind
 from gpuarray.core.target import TARGET
 
-#: Kinds that cost no kernel of their own, which a loop over independent elements is made of.
+#: Kinds without a kernel of their own, of which a loop over independent elements consists.
 _ELEMENTWISE = (Kind.POINTWISE, Kind.VIEW, Kind.GENERATOR)
 
 
 def hoist(graph: Graph) -> Graph:
-    """The graph with what its loops would repeat before them; the same one where there is none."""
+    """The graph with loop invariants hoisted; the same one if there is none."""
     eqns: list[Eqn] = []
     consts: dict[Var, object] = {}
     for eqn in graph.eqns:
         rules = eqn.primitive
         loop = rules.flow(eqn) if rules.flow is not None else None
-        # A loop of one turn repeats nothing; one of no turns computes nothing.
+        # A loop of one iteration repeats nothing; one of none computes nothing.
         if isinstance(loop, Loop) and rules.rewrite.loop is not None and loop.length not in (0, 1):
             before, eqn = _with_less(eqn, loop, consts)
             eqns += before
@@ -41,7 +41,9 @@ def hoist(graph: Graph) -> Graph:
 
 
 class _Parts(NamedTuple):
-    """What stays of a Graph in a loop: its constants are `operands`, and `before` makes them."""
+    """The part of a Graph that stays in a loop: its constants are `operands`, computed by
+    `before`.
+    """
 
     before: list[Eqn]
     stays: Graph
@@ -49,7 +51,7 @@ class _Parts(NamedTuple):
 
 
 def _with_less(eqn: Eqn, loop: Loop, consts: dict[Var, object]) -> tuple[list[Eqn], Eqn]:
-    """The equations before a loop, and the loop without what they make."""
+    """The hoisted equations, and the loop without them."""
     parts = _parts(loop.body, [eqn.invars[i] for i in loop.consts], consts)
     before, body, operands = parts
     condition, tested = loop.condition, [eqn.invars[i] for i in loop.condition_consts]
@@ -73,7 +75,7 @@ def _with_less(eqn: Eqn, loop: Loop, consts: dict[Var, object]) -> tuple[list[Eq
 
 def _parts(graph: Graph, operands: Sequence[Atom], consts: dict[Var, object]) -> _Parts:
     """Split a Graph of a loop, whose first inputs are `operands` in every turn."""
-    # Loops inside first: what they give away may be the same in every turn of this one.
+    # Inner loops first: values hoisted out of them may be invariant here, too.
     flat = hoist(simplify(graph))
     fixed = set(flat.invars[: len(operands)]) | set(flat.constvars)
     same: list[Eqn] = []
@@ -86,7 +88,7 @@ def _parts(graph: Graph, operands: Sequence[Atom], consts: dict[Var, object]) ->
             fixed.update(eqn.outvars)
         else:
             stays.append(eqn)
-    # A loop over independent elements keeps what it makes in registers.
+    # A loop over independent elements keeps its values in registers.
     if not same or all(e.primitive.kind in _ELEMENTWISE for e in stays):
         return _Parts([], graph, list(operands))
     read = [*(a for e in stays for a in e.invars), *flat.outvars]
@@ -94,7 +96,7 @@ def _parts(graph: Graph, operands: Sequence[Atom], consts: dict[Var, object]) ->
     made_by = {v: eqn for eqn in same for v in eqn.outvars}
     given: list[Var] = []  # values that are made before
     again: list[Eqn] = []
-    # Readers first: what is made again needs its operands in the loop, a given value does not.
+    # Readers first: a recomputed value needs its operands in the loop, a hoisted one does not.
     for eqn in reversed(same):
         wanted = [v for v in eqn.outvars if v in needed]
         if wanted and all(_is_worth_it(v, made_by, needed) for v in wanted):
@@ -145,10 +147,10 @@ def _is_worth_it(v: Var, made_by: dict[Var, Eqn], needed: set) -> bool:
         return False
     eqns = _behind([v], made_by)
     sources = {a for e in eqns for a in e.invars if isinstance(a, Var) and a not in made_by}
-    # It takes no more memory than what it is made of.
+    # It takes no more memory than its inputs.
     if v.aval.nbytes > max(sum(s.aval.nbytes for s in sources), TARGET.sector_bytes):
         return False
-    # A reduction or a routine is a step of its own in every turn.
+    # A reduction or a routine would be a separate step in every iteration.
     if any(e.primitive.kind not in (*_ELEMENTWISE, Kind.MOVEMENT) for e in eqns):
         return True
     work = sum(e.primitive.weight for e in eqns if e.primitive.kind is Kind.POINTWISE)

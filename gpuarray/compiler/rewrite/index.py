@@ -1,7 +1,7 @@
-"""An index of a Graph: which equation computes each value, how often it is read, what a view shows.
+"""An index of a Graph: the equation of each value, its number of readers, the value behind a view.
 
-Floor 3. In: a Graph. Out: a `GraphIndex`, which a pass asks instead of walking over the equations
-again, and to which it tells the equations that it adds and removes.
+Floor 3. In: a Graph. Out: a `GraphIndex`, which a pass queries instead of walking over the
+equations again, and updates with the equations that it adds and removes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ def _is_single_view(eqn: Eqn, v: Var) -> bool:
 
 
 class GraphIndex:
-    """Where the values of a Graph come from, and how often they are read.
+    """The origin of the values of a Graph, and their number of readers.
 
     Parameters
     ----------
     made_by :
         The equation that makes each value; arguments and constants have none.
     uses :
-        How often each value is read, by equations and as a result of the graph.
+        The number of readers of each value: equations, and the results of the graph.
     """
 
     def __init__(self, graph: Graph):
@@ -45,11 +45,11 @@ class GraphIndex:
         Parameters
         ----------
         through :
-            Whether to go on from one of an equation's results to its operand. By default through
+            Whether to continue from one of an equation's results to its operand. By default through
             every view with one result.
         """
         chain: list[Eqn] = []
-        # A literal ends the chain: it is no value in memory that a view could show.
+        # A literal ends the chain: it is not a value in memory that a view could show.
         eqn = self.made_by.get(v)
         while eqn is not None and through(eqn, v) and isinstance(a := eqn.invars[0], Var):
             chain.append(eqn)
@@ -65,7 +65,7 @@ class GraphIndex:
             self._count(eqn.invars, 1)
 
     def remove(self, eqn: Eqn) -> None:
-        """Note that an equation is gone, and what it made with it."""
+        """Remove an equation and its results."""
         for v in eqn.outvars:
             self.made_by.pop(v, None)
         self._count(eqn.invars, -1)

@@ -21,8 +21,8 @@ from gpuarray.core.target import TARGET
 
 
 def exchange_products(graph: Graph) -> Graph:
-    """The graph without transposes of products that nobody else reads, and without those that only
-    products read; or itself.
+    """The graph without transposes of products that have no other reader, and without those that
+    only products read; or itself.
     """
     # Most graphs have no product: they cost one walk and no index.
     if not any(e.primitive.rewrite.product for e in graph.eqns):
@@ -35,11 +35,11 @@ def exchange_products(graph: Graph) -> Graph:
             eqn, unread = _with_operands_turned(eqn, index)
             gone |= {id(view) for view in unread}
         product = index.maker(eqn.invars[0]) if is_view(eqn) else None
-        # The view computes the product itself; the product, which nobody else reads, goes.
+        # The view computes the product itself; the product, which has no other reader, is removed.
         exchanged = None if product is None else _exchanged(product, eqn, index)
         if product is not None and exchanged is not None:
             gone.add(id(product))
-            # A later product must not take the view for the transpose of what is gone.
+            # A later product must not look through the view to the removed product.
             for old in (product, eqn):
                 index.remove(old)
             index.add([exchanged])
@@ -52,9 +52,7 @@ def exchange_products(graph: Graph) -> Graph:
 
 
 def _with_operands_turned(product: Eqn, index: GraphIndex) -> tuple[Eqn, list[Eqn]]:
-    """The product that reads what its operands are transposes of, and the transposes that nobody
-    reads any more.
-    """
+    """The product that reads transposed operands directly, and transposes that become unread."""
     rules = product.primitive.rewrite.product
     assert rules is not None
     unread: list[Eqn] = []
@@ -63,7 +61,7 @@ def _with_operands_turned(product: Eqn, index: GraphIndex) -> tuple[Eqn, list[Eq
         order = view_rule(view).order(view) if view is not None and is_view(view) else None
         if view is None or order is None:
             continue
-        # All axes of what it shows, each once: a transpose, and no reshape or broadcast.
+        # All axes of its operand, each once: a transpose, and not a reshape or broadcast.
         base, axes = view.invars[0], tuple(d for d in order if d is not None)
         if not isinstance(base, Var) or sorted(axes) != list(range(base.aval.ndim)):
             continue
@@ -82,7 +80,7 @@ def _with_operands_turned(product: Eqn, index: GraphIndex) -> tuple[Eqn, list[Eq
 def _exchanged(product: Eqn, view: Eqn, index: GraphIndex) -> Eqn | None:
     """The product that gives a view of another product directly; None if there is none."""
     rules = product.primitive.rewrite.product
-    # A second reader needs the product as it is: then both would be computed.
+    # A second reader needs the original product: then both would be computed.
     if rules is None or index.uses[product.outvars[0]] != 1:
         return None
     # Only a permutation of dimensions can be exchanged: `order` is None for other views.
@@ -95,7 +93,7 @@ def _exchanged(product: Eqn, view: Eqn, index: GraphIndex) -> Eqn | None:
 
 def expand_small_products(graph: Graph) -> Graph:
     """The graph with products of many small matrices, of vectors with each other, and of columns
-    with rows, as multiplications and sums, which fuse with what is around them; or itself.
+    with rows, as multiplications and sums, which fuse with neighbouring steps; or itself.
     """
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
@@ -104,7 +102,7 @@ def expand_small_products(graph: Graph) -> Graph:
             eqns += rules.expanded(eqn)
         else:
             eqns.append(eqn)
-    # What a product becomes fuses with its neighbours, which a call of a library cannot.
+    # Its replacement fuses with neighbours, which a library call cannot.
     if len(eqns) == len(graph.eqns):
         return graph
     made = Graph(graph.invars, graph.outvars, eqns, graph.constvars, graph.consts, graph.debug_name)

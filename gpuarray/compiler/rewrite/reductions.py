@@ -1,8 +1,8 @@
 """Reductions by functions of the user become reductions that threads share, as sums are.
 
 Floor 3. In: a Graph for a device. Out: one in which an equation that reduces by a Graph of scalars
-(`Rewrite.reduces`) is of the kind of reductions, and initial values are merged with what it finds.
-It is a kernel as a sum is one: along rows, down columns, with what comes before and after.
+(`Rewrite.reduces`) is of the kind of reductions, and initial values are merged with its result. It
+becomes a kernel like a sum: along rows, down columns, with prologue and epilogue.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from gpuarray.primitives.scalar_graph import on_arrays, scalar_of
 
 
 def share_reductions(graph: Graph) -> Graph:
-    """The graph with such reductions; the same one where there are none."""
+    """The graph with such reductions; the same one if there are none."""
     made = [_shared(eqn) for eqn in graph.eqns]
     if not any(made):
         return graph
-    # From the end, so that of what is merged only that is kept which something reads.
+    # In reverse, so that only those merged values are kept that are read.
     eqns: list[Eqn] = []
     read: set[Atom] = set(graph.outvars)
     for eqn, new in zip(reversed(graph.eqns), reversed(made), strict=True):
@@ -39,13 +39,13 @@ def share_reductions(graph: Graph) -> Graph:
 
 
 def _shared(eqn: Eqn) -> list[Eqn] | None:
-    """The equations that stand for one; None where it stays."""
+    """The equations that replace one; None if it stays."""
     rule = eqn.primitive.rewrite.reduces
     found = None if rule is None else rule(eqn)
     if found is None:
         return None
     shape, axes, given = found
-    # A thread goes over a few elements alone, where they are read.
+    # A thread reduces a few elements alone, where they are read.
     if not math.prod(shape) or math.prod(shape[d] for d in axes) <= TARGET.written_out:
         return None
     graph = scalar_of(given)
@@ -77,12 +77,12 @@ def _has_text(graph: Graph) -> bool:
 
 
 def _merged(graph: Graph, one: Sequence[Atom], two: Sequence[Atom], eqn: Eqn) -> list[Eqn] | None:
-    """The equations of a Graph of scalars on numbers and arrays, for the results of an equation;
-    None where one of these is no result of an equation of the Graph.
+    """Apply a Graph of scalars to numbers and arrays, as equations for the results of an equation;
+    None if one of these is not computed by an equation of the Graph.
     """
     shape = eqn.outvars[0].aval.shape
     env: dict[Atom, Atom] = dict(zip(graph.invars, [*one, *two], strict=True))
-    # What makes the results are the variables of the equation.
+    # The Graph's results become the variables of the equation.
     results = dict(zip(graph.outvars, eqn.outvars, strict=True))
     eqns: list[Eqn] = []
     for e in graph.eqns:

@@ -1,8 +1,8 @@
 """Simplify a Graph without changing a bit of any result.
 
 Floor 3. In: a Graph. Out: a Graph without calls, repeated or dead equations, with scalars where a
-constant had been broadcast, and broadcasts behind what may be computed before them. Only safe
-algebra: 0*x stays (x may be nan), x+0 stays (x may be -0.0).
+constant had been broadcast, and broadcasts after equations that may be computed before them. Only
+safe algebra: 0*x stays (x may be nan), x+0 stays (x may be -0.0).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from gpuarray.primitives.movement import build
 
 def simplify(graph: Graph) -> Graph:
     """The simplified graph: same inputs, same outputs."""
-    # Calls first, so that equal equations meet; dead ones go before views sink, since a value that
-    # only a dead equation reads as well would count as read twice.
+    # Calls first, so that equal equations meet; dead ones are removed before views sink, since a
+    # value that is also read by a dead equation would count as read twice.
     flat = drop_dead(merge_equal(inline_calls(graph)))
     sunk = sink_views(flat)
     return flat if sunk is flat else drop_dead(sunk)
@@ -42,9 +42,9 @@ def inline_calls(
     graph: Graph, only: Sequence[Primitive] | None = None, to_split: bool = False
 ) -> Graph:
     """Replace calls by the equations of their Graphs; with `only`, calls of these primitives alone.
-    Constants of inner graphs join the outer ones.
+    Constants of inner graphs become the outer one's.
 
-    With `to_split`, what says itself how it is cut into pieces (`factors`) stays one equation.
+    With `to_split`, a call with its own factors stays one equation.
     """
     constvars, consts = list(graph.constvars), list(graph.consts)
     # Constants by identity: inner graphs often hold the array of the outer one.
@@ -61,7 +61,7 @@ def inline_calls(
     while stack:
         todo, env_now, on_end, scope = stack[-1]
         eqn = next(todo, None)
-        # The end of a Graph: its results are those of the call around it.
+        # The end of a Graph: its results are those of the enclosing call.
         if eqn is None:
             stack.pop()
             if on_end is not None:
@@ -71,10 +71,10 @@ def inline_calls(
             continue
         ins = [read(env_now, a) for a in eqn.invars]
         prim = eqn.primitive
-        # The user's scopes nest: an equation of a call stands in the scope of the call too.
+        # The user's scopes nest: an equation of a call is in the scope of the call too.
         site = eqn.site.within(scope) if scope and eqn.site is not None else eqn.site
         inner: Graph | None = None
-        # A call: go on inside it. One constant of several calls is hoisted once.
+        # A call: continue inside it. One constant of several calls is hoisted once.
         stays = to_split and prim.factors is not None
         if prim.inline is not None and (only is None or prim in only) and not stays:
             inner = prim.inline(eqn)
@@ -119,7 +119,7 @@ def merge_equal(graph: Graph) -> Graph:
     while waiting:
         eqn = waiting.pop()
         prim, outvars = eqn.primitive, eqn.outvars
-        # 1. Operands: what they were replaced by; scalars for their broadcasts.
+        # 1. Operands: their replacements; scalars for broadcasts of them.
         ins = [env.get(a, a) if isinstance(a, Var) else a for a in eqn.invars]
         if is_elementwise(eqn):
             ins = _scalars_for_broadcasts(ins, outvars[0].aval.shape, scalar_of)
@@ -145,7 +145,7 @@ def merge_equal(graph: Graph) -> Graph:
                 env[outvars[0]] = ins[0]
                 continue
             eqn = build.reshape(ins[0], shape, eqn.site, outvars[0])
-        # 4. What is the same along an axis is computed once, and broadcast then.
+        # 4. A value that is constant along an axis is computed once, and then broadcast.
         narrow = _before_broadcast(eqn, spread)
         if narrow:
             waiting += narrow[::-1]
@@ -156,7 +156,7 @@ def merge_equal(graph: Graph) -> Graph:
         if found is not None:
             env.update(zip(outvars, found, strict=True))
             continue
-        # 6. A new equation. Broadcasts are noted for what reads them.
+        # 6. A new equation. Broadcasts are recorded for their readers.
         seen[key] = outvars
         if eqn.primitive.rewrite.repeats and not eqn.invars[0].aval.shape:
             scalar_of[outvars[0]] = eqn.invars[0]
@@ -172,8 +172,8 @@ def merge_equal(graph: Graph) -> Graph:
 
 
 def _before_broadcast(eqn: Eqn, spread: dict[Atom, Eqn]) -> list[Eqn]:
-    """An elementwise equation whose operands are broadcast in the same way as the equation on what
-    they are broadcasts of, and a broadcast of its result; empty for others.
+    """An elementwise equation whose operands are broadcast in the same way: the equation on the
+    operands before broadcasting, and a broadcast of its result; empty for others.
     """
     if not spread or len(eqn.outvars) != 1:
         return []
@@ -200,7 +200,7 @@ def _before_broadcast(eqn: Eqn, spread: dict[Atom, Eqn]) -> list[Eqn]:
 
 
 def _known(eqn: Eqn) -> Atom | None:
-    """What an equation gives, where nothing has to be computed for it while the program runs."""
+    """The result of an equation, if nothing has to be computed for it at run time."""
     # First the primitive's own rule: a conversion to the dtype it has is its operand.
     same_as = eqn.primitive.rewrite.same_as
     operand = None if same_as is None else same_as(eqn)
@@ -208,7 +208,7 @@ def _known(eqn: Eqn) -> Atom | None:
 
 
 def _same_number(eqn: Eqn, scalar_of: dict[Atom, Atom]) -> Literal | None:
-    """The number that all elements of an elementwise result are; None where they are not known."""
+    """The number that all elements of an elementwise result are equal to; None if not known."""
     if not scalar_of or len(eqn.outvars) != 1 or not eqn.outvars[0].aval.shape:
         return None
     numbers = [scalar_of.get(a) if a.aval.shape else a for a in eqn.invars]
@@ -219,8 +219,8 @@ def _same_number(eqn: Eqn, scalar_of: dict[Atom, Atom]) -> Literal | None:
 
 
 def _constant(eqn: Eqn) -> Literal | None:
-    """The result of exact arithmetic on constants. What is not finite stays where the user wrote
-    it, for `debug_nans` to find.
+    """The result of exact arithmetic on constants. Operations with a non-finite result are kept,
+    for `debug_nans` to find.
     """
     prim, ins = eqn.primitive, eqn.invars
     # Heavier functions may differ in the last bit between NumPy and the device.
@@ -257,7 +257,9 @@ def _reduces_nothing(eqn: Eqn) -> bool:
 def _scalars_for_broadcasts(
     ins: Sequence[Atom], shape: tuple[int, ...], scalar_of: dict[Atom, Atom]
 ) -> list[Atom]:
-    """Pointwise operations take scalars as they are, if one operand still gives the shape."""
+    """Replace broadcast scalars by scalars in pointwise operations, if one operand still gives the
+    shape.
+    """
     out = list(ins)
     for i, a in enumerate(out):
         if isinstance(a, Var) and a in scalar_of:
@@ -290,12 +292,12 @@ def is_elementwise(eqn: Eqn) -> bool:
 
 
 def sink_views(graph: Graph) -> Graph:
-    """Replace view(f(x, y)) by f(view(x), view(y)) where nothing else reads f.
+    """Replace view(f(x, y)) by f(view(x), view(y)) if f has no other reader.
 
     A view of an input only changes where the kernel of f reads, while a view of f's result would
     often keep that result from fusing with its readers.
     """
-    # Views that sink are rare: without one the graph stays as it is.
+    # Views that sink are rare: without one the graph is returned unchanged.
     if not any(e.primitive.rewrite.sinks for e in graph.eqns):
         return graph
     index = GraphIndex(graph)
@@ -311,7 +313,7 @@ def sink_views(graph: Graph) -> Graph:
         if maker is None or not _only_viewed(maker, index):
             kept.append(eqn)
             continue
-        # A view of each operand; those of length 1 are broadcast first, scalars stay.
+        # A view of each operand; those of length 1 are broadcast first, scalars are unchanged.
         shape = maker.outvars[0].aval.shape
         gone.add(id(maker))
         views: list[Eqn] = []
@@ -342,7 +344,7 @@ def _only_viewed(eqn: Eqn, index: GraphIndex) -> bool:
 
 
 def drop_dead(graph: Graph) -> Graph:
-    """Remove equations whose results nobody reads."""
+    """Remove equations whose results are not read."""
     # From the end, so that one walk finds everything that results depend on.
     live = {a for a in graph.outvars if isinstance(a, Var)}
     kept: list[Eqn] = []

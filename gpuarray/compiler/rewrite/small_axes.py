@@ -23,14 +23,14 @@ from gpuarray.primitives.movement import build
 
 
 def take_apart_small_axes(graph: Graph) -> Graph:
-    """The graph with small vectors split into components; the same one where there are none."""
+    """The graph with small vectors split into components; the same one if there are none."""
     splitter = _Splitter(graph)
     return simplify(splitter.run()) if splitter.found() else graph
 
 
 def chained(eqn: Eqn) -> Primitive | None:
-    """The operation that computes a reduction element after element, ((a + b) + c) + d; None where
-    there is none, or it would round otherwise.
+    """The operation that computes a reduction element after element, ((a + b) + c) + d; None if
+    there is none, or it would round differently.
     """
     if eqn.primitive.kind is not Kind.REDUCTION or eqn.primitive.pairwise is None:
         return None
@@ -87,7 +87,7 @@ class _Splitter:
         g = self.graph
         return Graph(g.invars, g.outvars, self.eqns, g.constvars, g.consts, g.debug_name)
 
-    # ---- what is taken apart ----
+    # ---- which values are split ----
     def is_computed(self, a: Atom) -> bool:
         # A value in memory gains nothing: its components would only be read one by one.
         eqn = self.index.maker(a)
@@ -128,7 +128,7 @@ class _Splitter:
 
     def shares(self, operand: Atom, shape: tuple[int, ...]) -> bool:
         """Whether some value behind this one is the same for all components, and computed."""
-        # The search is bounded, because the text of the kernels grows with what it finds.
+        # The search is bounded, because the text of the kernels grows with its results.
         waiting, seen = [operand], set()
         while waiting and len(seen) < TARGET.component_depth:
             a = waiting.pop()
@@ -205,7 +205,7 @@ class _Splitter:
             # Of a broadcast operand component 0 is every component.
             return self.part(x, along, 0 if one else k, depth + 1)
 
-        # Computed values: the same equation on components. Deeper ones are cut from the vector.
+        # Computed values: the same equation on components. Deeper ones are sliced from the vector.
         if eqn is not None and depth < TARGET.component_depth:
             if self.is_computed(a):
                 ins, out = [part(x, axis) for x in eqn.invars], Var(a.aval.update(shape=shape))

@@ -1,8 +1,8 @@
-"""Take apart very many small matrices that are factorised or solved.
+"""Split many small matrices that are factorised or solved into their entries.
 
-Floor 3. In: a simplified Graph. Out: one that computes the same, in which an entry of all matrices
-of a stack is one value: so a factorisation is pointwise, and fuses with what is done with its
-entries before and after. No library is called for each matrix.
+Floor 3. In: a simplified Graph. Out: an equivalent one in which an entry of all matrices of a stack
+is one value: so a factorisation is pointwise, and fuses with preceding and following operations on
+its entries. No library is called for each matrix.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from gpuarray.primitives.movement import build
 
 
 def take_apart_small_matrices(graph: Graph) -> Graph:
-    """The graph with factors and solutions of small matrices entry by entry; the same one where
-    there are none.
+    """The graph with factors and solutions of small matrices entry by entry; the same one if there
+    are none.
     """
     if not any(map(_is_small, graph.eqns)):
         return graph
@@ -70,7 +70,7 @@ class _Entries:
         self.graph = graph
         self.eqns: list[Eqn] = []
         self.apart: dict[Var, Apart] = {}  # values that are known by entry
-        self.whole: set[Var] = set()  # those of them that have been put together
+        self.whole: set[Var] = set()  # those of them that have been assembled
         self.constants: dict[Var, np.ndarray] = {}  # the numbers of those that are always the same
         self.cut: dict[tuple[Var, tuple[int, ...]], np.ndarray] = {}  # entries of whole values
         self.do = Adder(self.append)
@@ -90,7 +90,7 @@ class _Entries:
         return Graph(g.invars, g.outvars, self.eqns, g.constvars, g.consts, g.debug_name)
 
     def note_constant(self, eqn: Eqn) -> None:
-        """Compute a small value that depends on no argument: which entries lie on the diagonal."""
+        """Compute a small value that depends on no argument, such as a mask of the diagonal."""
         prim, (out, *more) = eqn.primitive, eqn.outvars
         kinds = (Kind.GENERATOR, Kind.POINTWISE, Kind.VIEW)
         if prim.kind not in kinds or more or prim.effect or prim.weight > TARGET.exact_weight:
@@ -106,22 +106,22 @@ class _Entries:
         function = prim.numpy_function([a.aval for a in eqn.invars], eqn.params)
         self.constants[out] = np.asarray(function(*values), storage_dtype(out.aval))
 
-    # ---- what is taken apart ----
+    # ---- which results are split ----
     def taken_apart(self, eqn: Eqn) -> Sequence[Apart] | None:
-        """The results of an equation by entry; None where it stays as it is."""
+        """The results of an equation by entry; None if it is unchanged."""
         if _is_small(eqn):
             rule = eqn.primitive.rewrite.entries
             assert rule is not None
             return rule(eqn, lambda i, axes: self.entries(eqn.invars[i], axes), self.do)
-        # What is done with entries goes on with them: views, choices among them, arithmetic, sums.
+        # Operations on entries continue with entries: views, choices among them, arithmetic, sums.
         for a in eqn.invars:
             if isinstance(a, Var) and a in self.apart:
                 return self.carried_on(eqn, a)
         return None
 
     def carried_on(self, eqn: Eqn, operand: Var) -> list[Apart] | None:
-        """The results of an equation by entry, as one of its operands is known; None if it needs
-        its operands whole.
+        """The results of an equation by entry, given one operand by entry; None if it needs its
+        operands whole.
         """
         shape = operand.aval.shape
         whole = [d for d in range(len(shape)) if d not in self.apart[operand].axes]
@@ -134,7 +134,7 @@ class _Entries:
             try:
                 return [self.result(eqn, k, lead, begin) for k in range(len(eqn.outvars))]
             except _NotApartError:
-                # Without what has been made for it.
+                # Drop the equations added for it.
                 del self.eqns[made:]
                 self.cut = dict(itertools.islice(self.cut.items(), cut))
         return None
@@ -151,7 +151,7 @@ class _Entries:
         if eqn.primitive.kind is Kind.REDUCTION:
             return Apart(axes, self.folded(eqn))
         rule = rule_of(eqn)
-        # Some operands are searched where they lie: those of them that are in memory.
+        # An operand that is searched in memory has to stay whole.
         if rule is None or any(rule.reads_of(eqn, k) is None for k in range(len(eqn.invars))):
             raise _NotApartError
         ahead = [Index.axis(i, n) for i, n in enumerate(lead)]
@@ -191,7 +191,7 @@ class _Entries:
         return eqn.outvars[0]
 
     def spread(self, values: list[Atom], shape: tuple[int, ...] = ()) -> list[Atom]:
-        """Values in one shape, by default that of the largest: numbers are repeated."""
+        """Values in one shape, by default that of the largest: scalars are broadcast."""
         shape = max((shape, *(x.aval.shape for x in values)), key=len)
         return [
             x if x.aval.shape == shape else self.append(build.broadcast(x, shape, (), self.do.site))
@@ -232,7 +232,7 @@ class _Entries:
             if len(parts) == 1:
                 self.append(build.reshape(parts[0], v.aval.shape, site, v))
                 continue
-            # The short axes as one, where the first of them is; then as they are.
+            # The short axes merged, at the place of the first; then restored.
             at, short = axes[0], tuple(v.aval.shape[d] for d in axes)
             stack = Var(v.aval.update(shape=(*lead[:at], len(parts), *lead[at:])))
             self.append(build.stack(parts, at, site, stack))
@@ -350,7 +350,7 @@ class _Element:
         """An index at a turn of the loops."""
         turns: dict[Any, int] = {**self.loops}
         kept = tuple((a, k) for a, k in index.terms if a not in turns)
-        # What is looked up is computed at this turn; quotients and remainders are not.
+        # Lookups are computed at the current iteration; quotients and remainders are not.
         inside = {axis.number for axis in self.loops}
         if any(a.axes & inside for a, _ in kept if not isinstance(a, Lookup)):
             raise _NotApartError

@@ -47,7 +47,7 @@ def has_kernel(eqn: Eqn) -> bool:
 
 
 def order_of(eqn: Eqn) -> Order:
-    """What a sort puts in order."""
+    """The sort order of an equation."""
     # Every primitive of Kind.SORT has one.
     order = eqn.primitive.order
     assert order is not None

@@ -1,11 +1,11 @@
 """Split axes, so that a reshape between elementwise work and reductions leaves no trace.
 
-Floor 3. In: a simplified Graph. Out: one that computes the same, in which the values on both sides
-of such a reshape have the axes that either of them has: those of (n, h * d) that is seen as
-(n, h, d) are n, h and d, wherever it is read. Both sides then fuse, as they run over the same axes.
+Floor 3. In: a simplified Graph. Out: an equivalent one, in which the values on both sides of such a
+reshape have the axes of their common refinement: those of (n, h * d) that is reshaped to (n, h, d)
+are n, h and d, wherever it is read. Both sides then fuse, as they run over the same axes.
 
-Axes are the same along pointwise operations, reductions, transposes and broadcasts. What else reads
-a value, and results of the program, see it as it was, by a reshape of what lies in memory.
+Axes are preserved by pointwise operations, reductions, transposes and broadcasts. Other readers of
+a value, and results of the program, see the original shape, by a reshape of the value in memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpuarray.primitives.movement import build
 
 
 def split_axes(graph: Graph) -> Graph:
-    """The graph with axes split where a reshape stood between what fuses; itself without any."""
+    """The graph with axes split where a reshape separated fusible equations; itself without any."""
     # Most graphs have no such reshape: they cost a walk or two.
     reshapes = [e for e in graph.eqns if e.primitive.kind is Kind.VIEW and _is_reshape(e)]
     roles = _Roles(graph) if reshapes else None
@@ -32,20 +32,20 @@ def split_axes(graph: Graph) -> Graph:
     if roles is None or not walls:
         return graph
     axes = _Axes(roles, walls)
-    # One that would split an axis in two ways at once stays.
+    # One that would split an axis in two different ways stays.
     if not sum([axes.pass_through(wall) for wall in walls]):
         return graph
     return _Writer(graph, roles, axes.parts()).run()
 
 
-# ---- what is in the way ----
+# ---- which reshapes ----
 
 
 class _Role(Enum):
-    """What an equation does to axes."""
+    """An equation's effect on axes."""
 
-    EACH = auto()  # elementwise: those of operands and results are the same
-    ALONG = auto()  # a scan or a sort: the same, and one is gone along
+    EACH = auto()  # elementwise: operands and results have the same axes
+    ALONG = auto()  # a scan or a sort: the same, one of which it runs along
     FOLDS = auto()  # a reduction: some go
     MOVES = auto()  # a transpose or broadcast: in another order, or new
     SPLITS = auto()  # a reshape that splits or joins some
@@ -55,7 +55,7 @@ _COMPUTES = (_Role.EACH, _Role.ALONG, _Role.FOLDS)
 
 
 def _is_reshape(eqn: Eqn) -> bool:
-    """Whether a view is all of its operand's memory as it lies, with axes split or joined."""
+    """Whether a view is all of its operand's memory in order, with axes split or joined."""
     before, after = eqn.invars[0].aval, eqn.outvars[0].aval
     if before.shape == after.shape or before.size != after.size or not is_view(eqn):
         return False
@@ -84,13 +84,13 @@ def _role(eqn: Eqn) -> _Role | None:
 
 
 def _axis_parameter(eqn: Eqn) -> str:
-    """The name of the parameter that says along which axis a scan or a sort goes."""
+    """The name of the parameter for the axis of a scan or a sort."""
     order = eqn.primitive.order
     return "axis" if order is None else order.axis
 
 
 class _Roles:
-    """What the equations of a graph do to axes, found where it is asked for."""
+    """The effect of each equation of a graph on axes, computed on demand."""
 
     def __init__(self, graph: Graph):
         self.maker: dict[Atom, Eqn] = {}
@@ -104,7 +104,7 @@ class _Roles:
                     self.readers.setdefault(a, []).append(eqn)
 
     def of(self, eqn: Eqn) -> _Role | None:
-        """What an equation does to axes; None for what keeps its operands and results whole."""
+        """An equation's effect on axes; None if it needs its operands and results whole."""
         known = self.known
         if id(eqn) not in known:
             known[id(eqn)] = _role(eqn)
@@ -117,12 +117,10 @@ class _Roles:
         yield from self.readers.get(v, ())
 
     def is_wall(self, reshape: Eqn) -> bool:
-        """Whether a reshape stands between what computes a value and what computes with it, as
-        seen through other views.
-        """
+        """Whether a reshape separates two computing equations, looking through other views."""
         if self.of(reshape) is not _Role.SPLITS:
             return False
-        # Up to what is no view, and down to the first that computes.
+        # Up to the first non-view, and down to the first equation that computes.
         top: Eqn | None = reshape
         while top is not None and self.of(top) in (_Role.MOVES, _Role.SPLITS):
             top = self.maker.get(top.invars[0])
@@ -178,9 +176,9 @@ class _Axes:
         self.lengths.append(v.aval.shape[axis])
         self.numbers[v, axis] = new
         found = [(v, axis)]
-        # An equation relates all axes at once: it is looked at once for each axis of its space.
+        # An equation relates all axes together: look at it once for each axis of its space.
         seen: set[tuple[int, int]] = set()
-        # The list grows while it is gone through: every axis that is found may lead to more.
+        # The list grows during the loop: every axis that is found may lead to more.
         for value, d in found:
             for eqn in self.roles.around(value):
                 for place in self._same(eqn, value, d, new, seen):
@@ -228,7 +226,7 @@ class _Axes:
                 return [(out, d) for d, k in enumerate(order) if k == axis]
             k = order[axis]
             return () if k is None or not isinstance(operand, Var) else [(operand, k)]
-        # Through a reshape that is to go, only axes that neither side splits stay the same.
+        # Through a reshape that will be removed, only axes that neither side splits are preserved.
         if id(eqn) in self.runs:
             (operand,), (out,) = eqn.invars, eqn.outvars
             side, other = (0, out) if v is operand else (1, operand)
@@ -241,7 +239,7 @@ class _Axes:
 
     def pass_through(self, wall: Eqn) -> bool:
         """Split axes until both sides of a reshape have the same; False, with nothing changed, if
-        that splits one in two ways at once, or one that must stay whole.
+        that splits one in two different ways, or one that must stay whole.
         """
         (operand,), (out,) = wall.invars, wall.outvars
         blocks = [
@@ -255,7 +253,7 @@ class _Axes:
         for block in blocks:
             for axis in {*block.before, *block.after}:
                 self.blocks.setdefault(axis, []).append(block)
-        # All or nothing: what one reshape asks for may contradict what others have been given.
+        # All or nothing: one reshape may contradict others that were accepted.
         cuts = self._closed(blocks)
         if cuts is not None:
             self.cuts = cuts
@@ -266,11 +264,10 @@ class _Axes:
         return False
 
     def _closed(self, blocks: Iterable[_Block]) -> dict[int, tuple[int, ...]] | None:
-        """Where axes are split if both sides of these blocks, and of all that have passed, are
-        split alike; None where that cannot be.
+        """Where axes are split if both sides of these blocks, and of all accepted ones, are split
+        alike; None if that is impossible.
         """
-        # A worklist: a cut of one axis is a cut of every block that has it, until nothing
-        # changes.
+        # A worklist: a cut of one axis is a cut of every block that has it, until nothing changes.
         cuts, waiting = dict(self.cuts), list(blocks)
         while waiting:
             block = waiting.pop()
@@ -287,7 +284,7 @@ class _Axes:
             # common.
             if any(b % a for a, b in zip(places, places[1:], strict=False)):
                 return None
-            # Each axis is split at the places inside it, and what holds it is looked at again.
+            # Split each axis at the positions inside it, and look at the blocks that have it again.
             for side in block:
                 step = 1
                 for axis in reversed(side):
@@ -356,9 +353,9 @@ class _Writer:
         self.graph, self.roles, self.known_parts = graph, roles, parts
         self.cut = {v for v, _ in parts}
         self.eqns: list[Eqn] = []
-        # What has become of each value: the same elements in the same order, along other axes.
+        # The replacement of each value: the same elements in the same order, along other axes.
         self.now: dict[Atom, Atom] = {}
-        self.root: dict[Atom, Atom] = {}  # what a reshape written here shows
+        self.root: dict[Atom, Atom] = {}  # the operand of each reshape written here
         self.known: dict[tuple[Atom, tuple[int, ...]], Atom] = {}
 
     def run(self) -> Graph:
@@ -372,8 +369,7 @@ class _Writer:
         }
         now, cut = self.now, self.cut
         for eqn in self.graph.eqns:
-            # Most equations have nothing to do with any split axis: they are taken over as they
-            # are.
+            # Most equations have nothing to do with any split axis: they are copied unchanged.
             ins, outs = eqn.invars, eqn.outvars
             if cut.isdisjoint(ins) and cut.isdisjoint(outs) and now.keys().isdisjoint(ins):
                 self.eqns.append(eqn)
@@ -400,7 +396,7 @@ class _Writer:
         a = self.now.get(a, a)
         if a.aval.shape == shape:
             return a
-        # Of a reshape its operand is reshaped, so that equal views of one value meet.
+        # The operand of a reshape is reshaped, so that equal views of one value are found.
         base = self.root.get(a, a)
         if base.aval.shape == shape:
             return base
@@ -412,7 +408,7 @@ class _Writer:
         return known
 
     def add(self, eqn: Eqn, ins: Sequence[Atom], outs: Sequence[Var], params: dict) -> None:
-        """Write an equation with other operands and results, or as it is."""
+        """Write an equation with other operands and results, or unchanged."""
         for old, new in zip(eqn.outvars, outs, strict=True):
             if new is not old:
                 self.now[old] = new
@@ -422,7 +418,7 @@ class _Writer:
         self.eqns.append(eqn)
 
     def results(self, eqn: Eqn) -> list[Var]:
-        """Variables for the results with their axes split; those that there are if none is."""
+        """Variables for the results with their axes split; the existing ones if none is."""
         shapes = [self.split(v) for v in eqn.outvars]
         return [
             v if v.aval.shape == shape else Var(v.aval.update(shape=shape))

@@ -1,9 +1,9 @@
 """Sweeps: products whose elements are used where they are made, and never are in memory.
 
-Floor 3. Plain data, made by sweep_products.py and written out by cuda/sweep.py. A SweepSpace has
-batch axes, row axes and column axes. A block of threads owns some rows and sweeps over all columns,
-or the other way round: tile by tile it multiplies, computes what is pointwise, and folds. The form
-of its kernel is `Sweep` (lower/kernel.py).
+Floor 3. Plain data, made by sweep_products.py and emitted by cuda/sweep.py. A SweepSpace has batch
+axes, row axes and column axes. A block of threads owns some rows and sweeps over all columns, or
+the reverse: tile by tile it multiplies, computes the pointwise equations, and folds. The form of
+its kernel is `Sweep` (lower/kernel.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpuarray.util import Struct
 class Read(Struct):
     """Where an element is read: the number of an operand, and the position in it.
 
-    The index is over the axes of the space; the axis behind them is that of features.
+    The index is over the axes of the space; the axis after them is that of features.
     """
 
     source: int
@@ -39,7 +39,7 @@ class Factor(Struct, eq=False):
 class Online(Struct, eq=False):
     """Weights that are exponentials of differences to the largest score, which is not known yet.
 
-    What was added is rescaled when a larger score comes, and divided by the sum at the end.
+    Earlier terms are rescaled when a larger score appears, and divided by the sum at the end.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Online(Struct, eq=False):
 
 
 class SweepSpace(Struct, eq=False):
-    """What one kernel computes of a space of products.
+    """The computations of one kernel over a space of products.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class SweepSpace(Struct, eq=False):
     owns_rows :
         Whether blocks own rows and sweep over columns, or the other way round.
     members :
-        Pointwise equations on elements, in order; `leaves` are what they read in memory.
+        Pointwise equations on elements, in order; `leaves` are the values they read from memory.
     value :
         The element that is folded (by `fold`), or multiplied with the `features` of `other`.
     out :
@@ -93,7 +93,7 @@ class SweepSpace(Struct, eq=False):
 
     def shared_bytes(self, own: int, beside: int) -> int:
         """Bytes of shared memory for tiles of `own` owned and `beside` swept elements."""
-        # Tiles of both operands; one element more a row keeps threads out of each other's banks.
+        # Tiles of both operands; one element more for each row avoids bank conflicts.
         floats = sum(f.steps * (own + 1 + beside + 1) for f in self.factors)
         if self.other is not None:
             # The weights of a tile, and `other` unless it is the operand of a factor.

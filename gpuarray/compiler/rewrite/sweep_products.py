@@ -1,12 +1,13 @@
-"""Rewrite products that are only read by what folds them again: attention, and its derivative.
+"""Rewrite products that are only read by folds: attention, and its derivative.
 
-Floor 3. In: a simplified Graph for a device. Out: one in which `softmax(Q K^T) V` and what is like
-it are sweeps (sweep.py), whose large intermediate values are never in memory; or the graph itself.
+Floor 3. In: a simplified Graph for a device. Out: one in which `softmax(Q K^T) V` and similar
+patterns are sweeps (sweep.py), whose large intermediate values are never in memory; or the graph
+itself.
 
-A *space* is the rows and columns of a product with few features. What is pointwise in it, and made
-of such products, belongs together as far as it is connected. Such a part is rewritten if all that
-leaves it are folds along rows or columns, and products that sum over them: each of these computes
-again what it needs, in a kernel of its own.
+A *space* is the rows and columns of a product with few features. Connected pointwise equations in
+it, and its products, form a part. A part is rewritten if all its consumers are folds along rows or
+columns, and products that sum over them: each of these recomputes what it needs, in a separate
+kernel.
 """
 
 from __future__ import annotations
@@ -34,30 +35,29 @@ from gpuarray.core.primitive import Kind, Sentinel
 from gpuarray.core.rewrite import algebra_of
 from gpuarray.core.target import TARGET
 
-#: What sums of products are made of here: summed in float32.
+#: Dtypes of products whose sums are in float32.
 _NARROW = ("bfloat16", "float16")
 _FLOATS = ("float32", *_NARROW)
 
 
 def sweep_products(graph: Graph) -> Graph:
     """The graph with sweeps instead of products whose elements need not be in memory, or itself."""
-    # 1. Products of few features, by the space that they are over; most programs have none.
+    # 1. Products of few features, by their space; most programs have none.
     spaces: dict[tuple, list[Eqn]] = {}
     for eqn in graph.eqns:
         if (key := _space_of(eqn)) is not None:
             spaces.setdefault(key, []).append(eqn)
     if not spaces:
         return graph
-    # 2. What becomes of each connected part of each space.
+    # 2. The replacement of each connected part of each space.
     index, made = GraphIndex(graph), {}
     for (shape, batch, rows), products in spaces.items():
         for part in _Space(graph, index, shape, batch, rows, products).parts():
             made |= part
     if not made:
         return graph
-    # 3. The graph with sweeps: in an order that their operands allow, without what nothing
-    # reads any more.
-    # None: the result of this equation comes with that of another one.
+    # 3. The graph with sweeps, in dependence order and without unread equations. None: the result
+    # of this equation is computed by another one.
     replaced = [made.get(id(e), e) for e in graph.eqns]
     eqns = _in_order(graph, [e for e in replaced if e is not None])
     read = {a for e in eqns for a in e.invars if isinstance(a, Var)} | {*graph.outvars}
@@ -67,7 +67,7 @@ def sweep_products(graph: Graph) -> Graph:
 
 
 def _without_unread(eqn: Eqn, read: set) -> Eqn:
-    """A sweep without the folds behind its product, where nothing reads them."""
+    """A sweep without the folds after its product, if they are not read."""
     if len(eqn.outvars) == 1 or read.intersection(eqn.outvars[1:]):
         return eqn
     sweep: SweepSpace = eqn.params["sweep"]
@@ -86,7 +86,7 @@ def _turned(eqns: list[Eqn], graph: Graph) -> list[Eqn]:
         reader = (
             readers.get(eqn.outvars[0], []) if is_sweep(eqn) and eqn.params["sweep"].out else []
         )
-        # Only a transpose that alone reads the product: it then costs nothing, as the kernel
+        # Only a transpose that is the only reader of the product: it is then free, as the kernel
         # writes in any order.
         if len(reader) != 1 or reader[0] is None or not is_view(reader[0]):
             continue
@@ -100,7 +100,7 @@ def _turned(eqns: list[Eqn], graph: Graph) -> list[Eqn]:
         outvars = [turned, *eqn.outvars[1:]]
         gone[id(eqn)] = eqn.replace(outvars=outvars, params={"sweep": made})
         gone[id(reader[0])] = gone[id(eqn)]
-    # The sweep stands where it stood: what it made is read later.
+    # The sweep takes its place: its results are read later.
     found = [gone.get(id(e), e) for e in eqns]
     return list({id(e): e for e in found}.values())
 
@@ -144,7 +144,7 @@ def _space_of(eqn: Eqn) -> tuple[tuple[int, ...], int, int] | None:
 
 
 class _Space:
-    """The products of one space, and what is made of their elements."""
+    """The products of one space, and the equations on their elements."""
 
     def __init__(
         self,
@@ -159,7 +159,8 @@ class _Space:
         self.shape, self.batch, self.rows = shape, batch, rows
         self.made: dict[Var, Eqn] = {e.outvars[0]: e for e in products}
         self.products = dict(self.made)
-        # A value -> one that it is connected with; the last one of such a chain names the part.
+        # A union-find forest: a value -> one that it is connected with; the root identifies the
+        # part.
         self.up: dict[Var, Var] = {v: v for v in self.made}
         self.out: dict[Var, list[Eqn]] = {}  # part -> the equations through which it leaves
         self.open: set[Var] = set()  # parts that something else reads
@@ -169,11 +170,11 @@ class _Space:
             v = self.up[v]
         return v
 
-    # ---- what belongs together ----
+    # ---- connected parts ----
     def parts(self) -> Iterable[dict[int, Any]]:
-        """Yield what takes the place of the equations of each part that becomes sweeps."""
-        # A union of sets: members that read one another belong to one part, and what reads it
-        # from outside leaves it.
+        """Yield the replacements of the equations of each part that becomes sweeps."""
+        # Union-find: members that read one another belong to one part, and outside readers are its
+        # consumers.
         leaving: list[tuple[Eqn, Var]] = []
         for eqn in self.graph.eqns:
             read = [a for a in eqn.invars if isinstance(a, Var) and a in self.made]
@@ -189,7 +190,7 @@ class _Space:
                 leaving += [(eqn, a) for a in read]
         for eqn, a in leaving:
             self.out.setdefault(self.top(a), []).append(eqn)
-            # What is read in any other way has to be in memory, so its part is no sweep.
+            # A value with any other reader has to be in memory, so its part is not a sweep.
             if self.fold_axes(eqn) is None and self.product_side(eqn) is None:
                 self.open.add(self.top(a))
         self.open |= {self.top(a) for a in self.graph.outvars if a in self.made}
@@ -205,7 +206,7 @@ class _Space:
             return False
         if eqn.outvars[0].aval.shape != self.shape or isinstance(eqn.primitive.cuda, Sentinel):
             return False
-        # What has a type in a kernel: not keys, nor integers and floats of less than a byte.
+        # Only dtypes of kernels: not keys, or integers and floats of less than a byte.
         if not all(_has_type(a.aval.dtype) for a in (*eqn.invars, *eqn.outvars)):
             return False
         return all(
@@ -249,7 +250,7 @@ class _Space:
             return side, True
         return (side, False) if here.steps == tuple(range(self.batch, end)) else None
 
-    # ---- what becomes of it ----
+    # ---- replacements ----
     def sweeps(self, eqns: Sequence[Eqn]) -> dict[int, Any]:
         """Return sweeps in place of the equations through which a part leaves."""
         summed = [e for e in eqns if e.primitive.rewrite.product is not None]
@@ -258,19 +259,19 @@ class _Space:
         found: dict[int, Any] = {}
         given: set[Var] = set()  # folds that come with a product
         for eqn in eqns:
-            # The softmax's product first: it takes its two folds along, and then these are not
-            # sweeps of their own.
+            # The softmax's product first: it includes its two folds, which then are not separate
+            # sweeps.
             made = self.online(eqn)
             if made is None or given.intersection(made[2]):
-                # Its folds are given already: a second product with the same weights is a sweep by
-                # itself.
+                # Its folds are available already: a second product with the same weights is a
+                # separate sweep.
                 made = self.plain(eqn)
             if made is None or not self.is_worth(made[0]):
                 return {}
             sweep, sources, outs = made
             if len(outs) > 1:
                 given.update(outs)
-            # Folds are met before the products that have them: theirs are sweeps of their own.
+            # Folds come before the products that use them: those become separate sweeps.
             also = {v for v in outs if v not in eqn.outvars}
             found |= {id(e): None for e in eqns if also.intersection(e.outvars)}
             found[id(eqn)] = swept(sweep, sources, outs, eqn.site)
@@ -289,7 +290,7 @@ class _Space:
         size, widest = math.prod(self.shape), max(sweep.features, *(f.steps for f in sweep.factors))
         owned, swept = (math.prod(self.shape[i] for i in r) for r in (sweep.owned, sweep.swept))
         batch = size // max(owned * swept, 1)
-        # Elements are written and read; the operands come once more for each fold.
+        # Elements are written and read; the operands are read once more for each fold.
         if 4 * size < TARGET.swept_bytes or min(owned, swept) < 2 * widest:
             return False
         if sweep.shared_bytes(*TARGET.sweep_tiles[-1]) > TARGET.shared_bytes:
@@ -309,7 +310,7 @@ class _Space:
             value = _var(eqn.invars[0])
         else:
             value, columns = _var(eqn.invars[side[0]]), side[1]
-        # What an element is computed from, back to factors and to leaves in memory.
+        # The dependences of an element, back to factors and to leaves in memory.
         needed = _Needed(self, value)
         other, features, out = None, 0, ()
         if side is not None:
@@ -331,8 +332,8 @@ class _Space:
         side = self.product_side(eqn)
         if side is None or not side[1]:
             return None
-        # Seen from the product back to the scores: a quotient by the sum of its own row, of an
-        # exponential of a difference to the row's largest.
+        # From the product back to the scores: a quotient by the sum of its own row, of an
+        # exponential of a difference to the row's maximum.
         quotient = self.maker(eqn.invars[side[0]], "quotient", through="conversion")
         exponential = quotient and self.maker(quotient.invars[0], "exponential")
         difference = exponential and self.maker(exponential.invars[0], "difference")
@@ -341,7 +342,7 @@ class _Space:
         if exponential.outvars[0].aval.dtype.name != "float32":  # rescaling would round each time
             return None
         total = self.fold_below(quotient.invars[1], np.add)
-        # The sum has to be that of the very weights, or dividing by it would not be a softmax.
+        # The sum has to be that of the same weights, or dividing by it would not be a softmax.
         if total is None or total.invars[0] is not quotient.invars[0]:
             return None
         largest, scores = self.fold_below(difference.invars[1], np.maximum), difference.invars[0]
@@ -361,8 +362,8 @@ class _Space:
         return sweep, needed.sources, outs
 
     def maker(self, a: Atom, algebra: str, through: str = "") -> Eqn | None:
-        """Return the equation of the space that makes an element, if it is what `algebra` says;
-        seen through those that are `through`.
+        """Return the equation of the space that makes an element, if it has the property `algebra`;
+        looking through those with the property `through`.
         """
         eqn = self.made.get(a) if isinstance(a, Var) else None
         while eqn is not None and through and algebra_of(eqn) == through:
@@ -371,8 +372,8 @@ class _Space:
         return eqn if eqn is not None and algebra_of(eqn) == algebra else None
 
     def fold_below(self, a: Any, ufunc: Any) -> Eqn | None:
-        """Return the fold along columns that a broadcast value repeats: of this ufunc, as it is or
-        the larger one of it and -inf.
+        """Return the fold along columns that a broadcast value repeats: of this ufunc, directly or
+        as the maximum of it and -inf.
         """
         if not isinstance(a, Var) or a in self.made:
             return None
@@ -409,7 +410,7 @@ def _repeats(length: int, whole: int) -> bool:
 
 
 class _Needed:
-    """What an element of a space is computed from."""
+    """The dependences of an element of a space."""
 
     def __init__(self, space: _Space, value: Var):
         self.space = space
@@ -459,8 +460,8 @@ class _Needed:
         assert rules is not None
         left, right = rules.roles(eqn)
         reads = []
-        # Rows are read by the left operand, columns by the right one; what they are summed along is
-        # the axis behind those of the space.
+        # Rows are read by the left operand, columns by the right one; the summed axis comes after
+        # those of the space.
         for a, roles, first in ((eqn.invars[0], left, batch), (eqn.invars[1], right, batch + rows)):
             places = dict(zip(roles.batch, range(batch), strict=True))
             places |= dict(zip(roles.own, itertools.count(first)))

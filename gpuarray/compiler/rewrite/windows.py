@@ -10,7 +10,7 @@ from gpuarray.core.graph import Atom, Eqn, Graph, Var
 
 
 def fold_windows_by_axis(graph: Graph) -> Graph:
-    """The graph with folds along one axis each; the same one where that saves nothing."""
+    """The graph with folds along one axis each; the same one if that saves nothing."""
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
         rule = eqn.primitive.rewrite.by_axis

@@ -1,1 +1,1 @@
-"""C++ text of elements: types, constants, expressions, and what every source includes."""
+"""C++ text of elements: types, constants, expressions, and the common prelude."""

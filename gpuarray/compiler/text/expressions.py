@@ -28,7 +28,7 @@ def expression(eqn: Eqn, operands: Sequence[str]) -> list[str]:
     texts = []
     for template, v in zip(templates, eqn.outvars, strict=True):
         given, exact = operands, _is_exact(template)
-        # Registers hold floats of 16 bits as float: there is nothing to cast, only to round.
+        # Registers hold 16-bit floats as float: no cast is needed, only rounding.
         if template == "({T}){0}" and [ct.value_type(a.aval) for a in eqn.invars] == [types["T"]]:
             template = "{0}"
         if template.startswith("-"):  # --1 would be a decrement
@@ -149,7 +149,7 @@ class Reducer:
         return self._template(self.fold.merge, 2).format(one, two, T=self.state)
 
     def _template(self, part: Any, arity: int = 1) -> str:
-        # A primitive brings the text of its own pointwise rule; a string is a template already.
+        # A primitive has the text of its own pointwise rule; a string is a template already.
         rule = part.cuda if isinstance(part, Primitive) else part
         return rule if isinstance(rule, str) else rule([self.element] * arity)
 

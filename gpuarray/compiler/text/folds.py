@@ -17,7 +17,7 @@ from gpuarray.core.graph import Eqn, Graph, Literal, Var, called
 
 def states_of(fold: SerialFold) -> list[tuple[str, Access | str]]:
     """Type and initial value of each state; the value is an access, or text."""
-    # A reduction knows its partial result; other folds say what they start from.
+    # A reduction knows its partial result; other folds give their initial values.
     if isinstance(fold.how, Reduced):
         reducer = Reducer(fold.how.eqn)
         return [(reducer.state, reducer.identity)]
@@ -35,8 +35,8 @@ def steps_of(
         element = terms[-1] if how.of is None else expression(how.of, terms)[0]
         step = f"{states[0]} = {reducer.merge(states[0], reducer.lift(element, '0u'))};"
         return [f"if ({terms[0]} == {places[0]}) {step}" if how.matching else step]
-    # The best element so far, and what comes with it. `any_yet` is needed because no initial value
-    # is worse than all elements (nan, infinities).
+    # The best element so far, and its companions. `any_yet` is needed because no initial value is
+    # worse than all elements (nan, infinities).
     if isinstance(how, Best):
         kept, best, any_yet = states
         (holds,) = expression(how.better, [best, terms[0]])
@@ -94,7 +94,7 @@ def _written(graph: Graph, operands: list[str], lines: list[str], names) -> list
     for eqn in graph.eqns:
         given = [text(a) for a in eqn.invars]
         inner = called(eqn)
-        # A call has no text of its own: its equations are written in its place.
+        # A call has no text: its equations are written in its place.
         if inner is not None:
             env.update(zip(eqn.outvars, _written(inner, given, lines, names), strict=True))
             continue

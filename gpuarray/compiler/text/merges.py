@@ -1,7 +1,7 @@
 """The merge of an associative scan or a reduction as text: its Graph of scalars as C++ statements.
 
-Floor 3. In: an equation whose elements a Graph merges. Out: lines that merge two partial
-results, each of which is one value for every operand of the scan.
+Floor 3. In: an equation whose elements a Graph merges. Out: lines that merge two partial results,
+each of which is one value for every operand of the scan.
 """
 
 from __future__ import annotations

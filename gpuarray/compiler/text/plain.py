@@ -1,7 +1,7 @@
 """The part of a source that a compiler reads: its text without comments.
 
-Floor 3. In: C++ text. Out: the same lines without comments, so that two texts that differ in what
-they say to readers (shapes, lines of the user's) are one to the compiler and to its cache.
+Floor 3. In: C++ text. Out: the same lines without comments, so that two texts that differ only in
+comments for readers (shapes, the user's lines) are the same to the compiler and to its cache.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 
-# Strings and characters come first: what looks like a comment in them is none.
+# Strings and characters come first: a comment marker inside them is not a comment.
 _TOKEN = re.compile(
     r"""R"(?P<end>[^()\s\\]*)\(.*?\)(?P=end)" | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'"""
     r"""| (?P<comment>[ \t]*(?://(?:\\\n|[^\n])*|/\*.*?\*/))""",
@@ -17,8 +17,8 @@ _TOKEN = re.compile(
 )
 
 
-# Kept for a moment: a program asks for each of its texts several times in a row, by keys of forms
-# and of files.
+# Cached briefly: a program requests each of its texts several times in a row, as keys of forms and
+# of files.
 @functools.lru_cache(maxsize=64)
 def without_comments(text: str) -> str:
     r"""Return C++ text without comments; every line keeps its number.

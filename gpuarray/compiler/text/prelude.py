@@ -1,8 +1,8 @@
-"""The hand-written CUDA C++ that kernels call, and which blocks of it a text needs.
+"""The hand-written CUDA C++ that kernels call, and the blocks of it that a text needs.
 
 Floor 3. In: kernel text. Out: that text after the blocks of kernels/prelude that it uses; native
-code has some of its own, in kernels/native. No header is included, which keeps a compile at tens of
-milliseconds.
+code has some of its own, in kernels/native. No header is included, which keeps compile times at
+tens of milliseconds.
 
 A block starts with a line `//@ names` and ends at the next one. It provides these names, and is
 added if one of them is used. A block `//@ name if others` is added if all of the others are: it
@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 from gpuarray.core.target import TARGET
 
-# What the prelude defines starts with ga_ or GA_; no other name needs to be looked up.
+# Names of the prelude start with ga_ or GA_; no other name needs to be looked up.
 _NAME = re.compile(r"\b(?:ga_\w+|GA_\w+)\b")
 
 
 class Block(NamedTuple):
-    """A piece of the prelude, and the names in it that may be those of others."""
+    """A piece of the prelude, and the names in it that may collide with others."""
 
     order: int
     provides: tuple[str, ...]
@@ -34,8 +34,10 @@ class Block(NamedTuple):
 
 
 def folder() -> pathlib.Path:
-    """Where the hand-written kernels are: in the installed package, or beside it in a checkout."""
-    # A wheel has the kernels inside the package, a checkout beside it.
+    """The folder of the hand-written kernels: in the installed package, or next to it in a
+    checkout.
+    """
+    # A wheel has the kernels inside the package, a checkout next to it.
     package = pathlib.Path(__file__).parents[2]
     for candidate in (package / "_kernels", package.parent / "kernels"):
         if (candidate / "prelude").is_dir():
@@ -48,8 +50,8 @@ def folder() -> pathlib.Path:
 
 @functools.cache
 def blocks(native: bool = False) -> dict[str, Block]:
-    """All blocks by the names they provide. Native code has some of its own, which take the place
-    of those of the same names.
+    """All blocks by the names they provide. Native code has some of its own, which replace those of
+    the same names.
     """
     own = _read("native") if native else []
     replaced = {name for _, block in own for name in block.provides}
@@ -60,7 +62,7 @@ def blocks(native: bool = False) -> dict[str, Block]:
         kept = [name for name in block.provides if name not in replaced]
         if len(kept) == len(block.provides):
             others.append((file, block))
-        # Else all of its names are native, or one is that of something else by accident.
+        # Otherwise all of its names are native, or one collides with another name.
         elif kept:
             raise ValueError(
                 f"kernels: {file} provides {' '.join(block.provides)}, of which native code has "
@@ -103,8 +105,8 @@ def prelude_of(text: str, native: bool = False) -> str:
     """The blocks a text needs, each once, in their fixed order."""
     table = blocks(native)
     conditional = [b for b in table.values() if b.needs]
-    # Blocks use other blocks: look through each that is added. Conditional ones come when nothing
-    # else is left, since they depend on what is there, and may need more themselves.
+    # Blocks use other blocks: scan each one that is added. Conditional ones come last, since they
+    # depend on the blocks present, and may need more themselves.
     needed: dict[int, Block] = {}
     waiting: list[Collection[str]] = [names_in(text)]
     while waiting:

@@ -2,8 +2,8 @@
 
 Floor 3. In: trees of accesses (core/element.py). Out: `Reader`, the part of a writer that turns an
 access into an expression, after the statements it needs. Positions read from memory are named once
-in a scope; a guard is a `?:` if both sides are expressions, and an `if` otherwise. The same text
-serves every target: what differs is the type of positions.
+in a scope; a guard is a `?:` if both sides are expressions, and an `if` otherwise. The same text is
+used for every target, except for the type of positions.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.index import Index
 from gpuarray.core.target import TARGET
 
-Scope = dict  # names of what has been read in a scope, by the key of its load or position
+Scope = dict  # names of values read in a scope, by the key of their load or position
 
 #: Operands that need no brackets inside an expression: names, calls, subscripts, casts, brackets.
 _ATOM = re.compile(
     r"[\w.]+|\([\w ]+\)[\w.]+|[\w.]+\[[^\[\]]*\]|\w+(<[\w<>, ]+>)?\([^()]*\)|\([^()]*\)"
 )
 
-#: What may be written several times: names, constants, elements of vectors.
+#: Expressions that may be repeated: names, constants, elements of vectors.
 _SHORT = re.compile(r"-?[\w.]+(\[e\])?|ga_value\([\w.]+\[e\]\)")
 
 #: The beginning of a call, which has its type; operations on bits, which make an int of two bools.
@@ -86,7 +86,7 @@ class Reader:
     axis_name: dict[int, str]
     position: str
     whole: Index
-    #: The type of positions, and what literals of it end with.
+    #: The type of positions, and the suffix of its literals.
     index_type: str
     suffix: str
     last: int | None
@@ -100,7 +100,7 @@ class Reader:
         self.is_inlined, self.elements_of = accesses.is_inlined, accesses.elements_of
         self.counted: set[tuple] = set()  # loads whose accesses are in `uses`
         self.uses: dict[Access, int] = {}  # number of accesses that each access is an operand of
-        self.reads = 0  # number of names given to what is read
+        self.reads = 0  # number of names given to values read
         self.guards = 0  # number of guards around the current expression
         self.touched = PlacesRead()  # the places that are read
 
@@ -108,7 +108,7 @@ class Reader:
         self.lines.append(commented("    " * depth + text, comment))
 
     def name_position(self, depth: int, name: str, text: str) -> None:
-        """Write the line that names a position; it goes where nothing reads the name."""
+        """Write the line that names a position; it is removed if the name is not read."""
         line = f"const {self.index_type} {name} = {text};"
         self.lines.append(PositionLine("    " * depth + line, name))
 
@@ -133,7 +133,7 @@ class Reader:
         return f"{n}{self.suffix}"
 
     def distance(self, atom: Any, n: int) -> str:
-        """How far apart neighbours along an axis, or places that are looked up, are in an index."""
+        """The stride along an axis, or of looked-up places, in an index."""
         return self.number(n)
 
     # ---- trees ----
@@ -181,8 +181,8 @@ class Reader:
             if not isinstance(atom, Lookup) or atom.name in scope:
                 continue
             read = self.value(atom.access, depth, scope)
-            # Clipped, so that no index reads outside of the array; `ga_find` instead makes one out
-            # of range so large that the test which follows rejects it.
+            # Clipped, so that no index reads outside the array; `ga_find` instead makes one out of
+            # range so large that the following test rejects it.
             function = "ga_find" if atom.find else "ga_clip"
             name = scope[atom.name] = f"at{self.reads}"
             self.reads += 1
@@ -225,8 +225,8 @@ class Reader:
     def value(self, access: Access, depth: int, scope: Scope, named: bool = False) -> str:
         """The expression for an access, after the statements it needs.
 
-        Long and shared expressions become named constants; `named` says that the caller is about to
-        name this one.
+        Long and shared expressions become named constants; `named` means that the caller will name
+        this one.
         """
         # Accesses that are cheap to repeat are never named.
         if isinstance(access, Constant):
@@ -251,8 +251,8 @@ class Reader:
             text, aval = self.serial_fold(access, depth, scope), access.aval
         else:
             text, aval = self.applied(access, depth, scope), access.aval
-        # Name it if that is worth a line, with the operation as comment unless the text says it.
-        # A bare name needs no second one.
+        # Name it if that is worth a line, with the operation as comment unless the text shows it. A
+        # bare name needs no second one.
         if re.fullmatch(r"\w+", text):
             scope[access] = text
         elif self.needs_name(access, text, named):
@@ -302,12 +302,13 @@ class Reader:
         texts += [self.at(index, scope) for index in access.places]
         texts = self.operands_of(access, texts, depth, scope)
         texts = [bracketed(t) for t in texts]
-        # Without an equation it is a template, with the types that it may name.
+        # Without an equation it is a template, with the types that it may use.
         if access.eqn is None:
             types = {"T": ct.value_type(access.aval), "M": ct.memory_type(access.aval)}
             return access.template.format(*texts, **types, **ct.TYPES)
         text = expression(access.eqn, texts)[access.number]
-        # C computes with short integers as with ints: inside an expression nothing would cut them.
+        # C computes with short integers as with ints: inside an expression they would not be
+        # truncated.
         dtype = storage_dtype(access.aval)
         short = dtype.kind in "iu" and dtype.itemsize < 4 and not is_call(text)
         if short or (dtype.kind == "b" and _BITS.search(text)):
@@ -329,7 +330,7 @@ class Reader:
         return name
 
     def guarded(self, access: Guarded, depth: int, scope: Scope) -> str:
-        # Tests need their positions outside the guard; each side has a scope of its own.
+        # Tests need their positions outside the guard; each side has a separate scope.
         tests = self.tests(access.tests, depth, scope)
         sides = [self.in_own_scope(a, depth + 1, scope) for a in (access.inside, access.outside)]
         return self.select(tests, sides, ct.value_type(access.aval), depth)
@@ -359,9 +360,9 @@ class Reader:
         return name
 
     def in_own_scope(self, access: Access, depth: int, scope: Scope) -> tuple[list[str], str]:
-        """The statements of an expression, apart from the other lines, and its text.
+        """The statements of an expression, separate from the other lines, and its text.
 
-        Names it defines are gone afterwards: the caller opens a block for them.
+        Names it defines are local: the caller opens a block for them.
         """
         outside, self.lines = self.lines, []
         self.guards += 1
@@ -380,7 +381,7 @@ class Reader:
             states.append(f"f{self.reads}")
             self.reads += 1
             self.line(depth, f"{kind} {states[-1]} = {start};")
-        # Open a loop for each axis. Short ones are unrolled, so that all their reads are under way
+        # Open a loop for each axis. Short ones are unrolled, so that all their reads are in flight
         # together. Numbers of axes of loops are negative, those of the group are not.
         inner = depth
         turns = math.prod(axis.length for axis in access.loops)

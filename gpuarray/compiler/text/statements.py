@@ -39,13 +39,13 @@ class Statements(Reader):
         group = kernel.group
         self.user_lines = user_lines
         self.order = loop_order(self.accesses)
-        # The arguments: inputs that are read from memory, then what inlined producers read.
+        # The arguments: inputs that are read from memory, then inputs of inlined producers.
         plain = [v for v in group.inputs if v not in group.inlined]
         # Inlined producers read other arrays than the ones that they make.
         inlined = [x for x in self.accesses.loads() if self.is_inlined(x)]
         inside = [v for x in inlined for v in sources(self.access_of(x))]
         self.inputs = list(dict.fromkeys(plain + inside))
-        # What is written is an argument, or a part of one.
+        # An output is an argument, or a part of one.
         self.results, self.outputs = list(group.outputs), list(group.stored)
         self.in_name = {v: f"in{i}" for i, v in enumerate(self.inputs)}
         self.out_name = {v: f"out{i}" for i, v in enumerate(self.results)}
@@ -56,7 +56,7 @@ class Statements(Reader):
         self.axis_name = {i: f"i{k}" for k, i in enumerate(self.order)}
         self.whole = self.position_along(self.order)
         self.position = ""  # the name of the position in the whole space, if it has one
-        # The axis along which vectors lie, and the loads that are in registers, by key.
+        # The axis of vectors, and the loads that are in registers, by key.
         self.last: int | None = self.order[-1] if self.order else None
         self.registers: Fetched = {}
         self.read_outside: Fetched = {}  # read outside all loops
@@ -65,7 +65,7 @@ class Statements(Reader):
     # ---- lines ----
     def comment(self, eqn: Eqn, text: str) -> str:
         """The operation of a line, unless its text names it, and the user's line if wanted."""
-        # A comment that repeats the function's name would say nothing.
+        # A comment that repeats the function's name would be useless.
         words = [] if eqn.primitive.name in text else [eqn.primitive.name]
         if self.user_lines and eqn.site is not None:
             file, line, _ = eqn.site
@@ -81,7 +81,7 @@ class Statements(Reader):
             self.axis_name[axes[0]] = position
             return
         # The slowest axis needs no remainder, the fastest no quotient. Lengths are constants, so a
-        # division compiles to a multiplication. `drop_unused` removes those that nothing needs.
+        # division compiles to a multiplication. `drop_unused` removes those that are not needed.
         stride = 1
         lines = []
         for k, axis in enumerate(reversed(axes)):
@@ -134,7 +134,7 @@ class Statements(Reader):
         eqn = member.eqn
         operands = [self.operand(o, fetched, depth) for o in member.operands]
         if self.group.copy_of is not None:
-            self.names[eqn.outvars[0]] = operands[0]  # a copy stores what it reads
+            self.names[eqn.outvars[0]] = operands[0]  # a copy stores its operand
             return
         # A reduction over no axis, or over axes of length 1, folds its one element.
         if eqn.primitive.kind is Kind.REDUCTION:
@@ -208,8 +208,8 @@ class Statements(Reader):
                 for carried in (v for v in m.eqn.outvars if v in self.carried):
                     self.line(depth, f"{self.carried[carried]} = {self.as_stored(carried)};")
                 continue
-            # A reduction folds the element into its accumulator. Its position in the row is what
-            # argmax and argmin return.
+            # A reduction folds the element into its accumulator. argmax and argmin return its
+            # position in the row.
             values = [self.operand(o, fetched, depth) for o in m.operands]
             reducer = self.reducer(v)
             place = bracketed(self.place_in_row(m))
@@ -218,7 +218,7 @@ class Statements(Reader):
             merged = reducer.merge(states[v], reducer.lift_all(values, place))
             self.line(depth, f"{states[v]} = {merged};", self.comment(m.eqn, m.eqn.primitive.name))
         self.write_outputs(depth, stores, vectors or {})
-        # Names end with the scope of the element, but for those of carried values.
+        # Names end with the scope of the element, except those of carried values.
         self.names = outside
         made = {v for m in members for v in m.eqn.outvars}
         for v, place in self.carried.items():
@@ -242,14 +242,14 @@ class Statements(Reader):
 
     # ---- the whole ----
     def tidy(self) -> None:
-        """Leave out what readers and compilers do not need."""
+        """Remove text that readers and compilers do not need."""
         self.drop_unused()
         self.store_directly()
 
     def store_directly(self) -> None:
-        """Store a value without naming it first, where nothing but its store reads it."""
-        # From the end, so that the numbers of lines before stay; `read` has the names further down,
-        # and nothing further up reads a name, which is defined before.
+        """Store a value without naming it first, if only its store reads it."""
+        # In reverse, so that the numbers of earlier lines do not change; `read` has the names used
+        # further down, and nothing further up reads a name, which is defined before.
         read: set[str] = set()
         for k in range(len(self.lines) - 1, 0, -1):
             line = self.lines[k]
@@ -263,8 +263,8 @@ class Statements(Reader):
             read.update(_WORD.findall(line))
 
     def drop_unused(self) -> None:
-        """Remove definitions of positions that nothing in their scope reads. Repeated until none is
-        left, since a position may be read by another one only.
+        """Remove definitions of positions that are not read in their scope. Repeated until none is
+        left, since a position may be read only by another one.
         """
         before = 0
         while before != len(self.lines):

@@ -170,8 +170,8 @@ def index_text(
     distance: Callable[[Any, int], str] | None = None,
 ) -> str:
     """Index arithmetic as text; `names` are the C++ names of axes and of places read from memory,
-    which are unsigned. `suffix` ends literals of their type; `distance` is the text of what such an
-    axis or place is multiplied with.
+    which are unsigned. `suffix` ends literals of their type; `distance` is the text of the
+    multiplier of such an axis or place.
     """
 
     def number(n: int) -> str:

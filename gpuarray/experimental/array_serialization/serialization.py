@@ -64,10 +64,10 @@ def _read(sharding: Sharding, spec: dict[str, Any], shape: Any, dtype: Any) -> A
     whole = tuple(store.shape) if shape is None else tuple(shape)
 
     def piece(index: tuple[slice, ...]) -> np.ndarray:
-        # Where another shape is asked for, what is beyond the stored one is zero.
+        # If a larger shape is requested, elements beyond the stored one are zero.
         lengths = [s.indices(n) for s, n in zip(index, whole, strict=True)]
         out = np.zeros([stop - start for start, stop, _ in lengths], store.dtype.numpy_dtype)
-        # The part of the piece that is stored; empty where the piece lies beyond it.
+        # The part of the piece that is stored; empty if the piece is entirely beyond it.
         there = tuple(
             slice(start, max(start, min(stop, n)))
             for (start, stop, _), n in zip(lengths, store.shape, strict=True)
@@ -123,7 +123,7 @@ def run_deserialization(
 
 
 class GlobalAsyncCheckpointManagerBase(abc.ABC):
-    """What writes checkpoints while the program goes on."""
+    """Writes checkpoints while the program continues."""
 
     @abc.abstractmethod
     def check_for_errors(self) -> None:
@@ -151,7 +151,7 @@ class GlobalAsyncCheckpointManagerBase(abc.ABC):
 
 
 class GlobalAsyncCheckpointManager(GlobalAsyncCheckpointManagerBase):
-    """Writes checkpoints in a thread; arrays never change, so none is copied for it."""
+    """Writes checkpoints in a thread; arrays are immutable, so none is copied for it."""
 
     def __init__(self, timeout_secs: float = 300):
         self._timeout = timeout_secs
@@ -174,7 +174,7 @@ class GlobalAsyncCheckpointManager(GlobalAsyncCheckpointManagerBase):
         self, arrays: Any, tensorstore_specs: Any, *, on_commit_callback: Callable[[], Any]
     ) -> None:
         """Write arrays in a thread; `on_commit_callback()` is called there when all is written."""
-        # An earlier write that failed is told before the next one starts.
+        # Report a failure of an earlier write before starting the next one.
         self.check_for_errors()
 
         def write() -> None:
@@ -190,7 +190,7 @@ class GlobalAsyncCheckpointManager(GlobalAsyncCheckpointManagerBase):
         global_shapes: Sequence[Any] | None = None,
         dtypes: Sequence[Any] | None = None,
     ) -> list[ArrayImpl]:
-        """Read arrays, after the writes that are going on."""
+        """Read arrays, after pending writes have finished."""
         self.wait_until_finished()
         return run_deserialization(shardings, tensorstore_specs, global_shapes, dtypes)
 

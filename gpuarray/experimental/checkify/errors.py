@@ -1,7 +1,7 @@
 """Errors as values, and the checks that make them.
 
-Floor 6. In: what must hold, and the message when it does not. Out: where nothing collects errors, a
-callback that raises; under `checkify`, an equation that it finds, and the Error that it returns.
+Floor 6. In: conditions, and messages for failures. Out: without `checkify`, a callback that raises;
+under `checkify`, an equation that it recognises, and the Error that it returns.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class CheckSite(Struct):
 
 
 def _shown(value: Any, key: KeyDtype | None) -> Array:
-    """What is formatted: an Array as the user has it, of numbers or random keys."""
+    """Convert to the Array to be formatted: numbers or random keys."""
     found = np.asarray(value)
     if key is None:
         return arrays.rebuild(found, False)
@@ -98,7 +98,7 @@ def _shown(value: Any, key: KeyDtype | None) -> Array:
 
 
 def _own_payload(sites: Sequence[CheckSite], code: int, payload: Sequence) -> Sequence:
-    # The payloads of all sites lie one after the other, in the order of their numbers.
+    # The payloads of all sites are concatenated, in the order of their numbers.
     return cut(payload, *(len(s.payload) for s in sites))[code]
 
 
@@ -146,7 +146,7 @@ class Error:
         return "\n".join(lines) or None
 
     def get_exception(self) -> JaxException | None:
-        """The exception of the first failure, not raised, or None."""
+        """The exception of the first failure, not raised; None if there is none."""
         for _, code, payload in self._failures():
             return _exception(self.sites, code, payload)
         return None
@@ -218,7 +218,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
                 "Formatting arguments to checkify.check need to be PyTrees of arrays, but got "
                 f"{x!r} of type {type(x)}."
             )
-    # What a failed check carries has fixed types: it goes through loops.
+    # The payload of a failed check has fixed types, so that loops can carry it.
     keys = tuple(a.dtype if isinstance(a.dtype, KeyDtype) else None for a in map(aval_of, leaves))
     leaves = [x if key is None else random.key_data(x) for x, key in zip(leaves, keys, strict=True)]
     avals = tuple(aval_of(x).strip_weak_type() for x in leaves)
@@ -228,7 +228,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
 
 
 def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
-    """`check(..., debug=True)`: it counts under `checkify` and does nothing elsewhere.
+    """`check(..., debug=True)`: it counts under `checkify` and has no effect elsewhere.
 
     >>> from gpuarray.experimental import checkify
     >>> checkify.debug_check(1 > 2, "never seen here")

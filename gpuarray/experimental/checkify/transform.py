@@ -1,9 +1,9 @@
 """`checkify(f)`: the function that returns its first error with its result.
 
 Floor 6. In: functions with checks in them. Out: functions that run under jit, vmap, grad and pmap
-and return (Error, result). The function is traced, every equation that can fail is given a number,
-and its graph is run with one more value: the number of the first one that failed, and what its
-message is made of.
+and return (Error, result). The function is traced, every equation that can fail gets a number, and
+its graph is run with additional values: the number of the first one that failed, and the values for
+its message.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _sites_of(eqn: Eqn, errors: frozenset) -> list[CheckSite]:
             "axis {1} with size {2}. "
         )
         found.append(CheckSite(OOBError, text, (number,) * 3))
-    # Moving nan about makes none.
+    # Moving nan to other places does not create any.
     computes = prim.kind is not Kind.VIEW and prim not in _INDEXED
     if computes and NaNError in errors and any(_is_float(v.aval) for v in eqn.outvars):
         if prim is not convert_element_type_p and not _opened(eqn):
@@ -127,7 +127,7 @@ def _is_float(aval: ShapedArray) -> bool:
 
 
 def _opened(eqn: Eqn) -> bool:
-    """Whether the Graphs of an equation are gone into."""
+    """Whether the Graphs of an equation are transformed, too."""
     return eqn.primitive in _CALLS or eqn.primitive in (cond_p, while_p, scan_p, shard_map_p)
 
 
@@ -149,19 +149,19 @@ class _Numbers:
                 own = _sites_of(eqn, self.errors)
                 self.of[id(eqn)] = list(range(len(self.sites), len(self.sites) + len(own)))
                 self.sites += own
-                # A device's errors are numbered apart: the site of the equation has them.
+                # A device's errors are numbered separately: the site of the equation holds them.
                 enter = _opened(eqn) and eqn.primitive is not shard_map_p
                 deep = [self._collect(g) for g in graphs_in(eqn.params)] if enter else []
                 if eqn.primitive is shard_map_p:
                     deep = [_Numbers(eqn.params["jaxpr"], self.errors).found]
-                # A check that is not asked for is left out, and so gone to.
+                # A check that is not requested is removed, so its Graph must be transformed.
                 self._inside[id(eqn)] = bool(own) or any(deep) or _user_check(eqn) is not None
             found |= self._inside[id(eqn)]
         return found
 
     @property
     def payload(self) -> list[ShapedArray]:
-        """What messages are made of, of all sites one after the other."""
+        """The types of the values in messages, of all sites in order."""
         return [aval for site in self.sites for aval in site.payload]
 
     def concerns(self, eqn: Eqn) -> bool:
@@ -179,7 +179,7 @@ class _Run:
         self.numbers = numbers
 
     def start(self) -> list:
-        # No failure yet, and room for what each site may carry.
+        # No failure yet, and room for the payload of each site.
         return [np.int32(-1), *(np.zeros(a.shape, a.dtype) for a in self.numbers.payload)]
 
     def failed(self, state: list, number: int, failure: Any, payload: Sequence = ()) -> list:
@@ -198,7 +198,7 @@ class _Run:
 
     def graph(self, graph: Graph, state: list, args: Sequence) -> tuple[list, list]:
         """(state, results) of a Graph."""
-        # As `evaluate`, with the error state handed from equation to equation.
+        # Like `evaluate`, with the error state passed from equation to equation.
         env: dict = dict(zip(graph.constvars, graph.consts, strict=True))
         env.update(zip(graph.invars, args, strict=True))
         last_use = last_uses(graph)
@@ -214,11 +214,11 @@ class _Run:
     def equation(self, eqn: Eqn, state: list, values: list) -> tuple[list, list]:
         prim, params = eqn.primitive, eqn.params
         raiser = _user_check(eqn)
-        # Nothing in it can fail: it runs as it is, kernels and all.
+        # It cannot fail: run it unchanged, with its kernels.
         if not self.numbers.concerns(eqn):
             out = prim.bind(*values, **params)
             return state, list(out) if prim.multiple_results else [out]
-        # Calls and control flow are opened: the state goes in and comes out.
+        # Enter calls and control flow: they take and return the state.
         if prim in _CALLS:
             return self.graph(params[_CALLS[prim]], state, values)
         if prim is cond_p:
@@ -234,8 +234,8 @@ class _Run:
                 state = self.failed(state, number, (errors[0] >= 0).any(), errors)
             return state, out
         if raiser is not None:
-            # Where user checks are not asked for, the check is dropped: a function that is
-            # checkified raises nothing.
+            # If user checks are not requested, the check is dropped: a checkified function does not
+            # raise.
             if FailedCheckError in self.numbers.errors:
                 failure, payload = _last_failure(params["callback"], values)
                 state = self.failed(state, next(numbers), failure, payload)
@@ -271,7 +271,7 @@ class _Run:
         with axes_inside(mesh, manual, params["check_vma"]):
             checked = staged(device, graph.in_avals, "checkify", graph.debug_name)
         count = 1 + len(run.numbers.payload)
-        # A device's error has one row: all of them lie along one axis over the devices.
+        # Each device's error is one row of an axis over all devices.
         specs = (*[PartitionSpec(names)] * count, *params["out_specs"])
         found = shard_map_p.bind(*values, **params | {"jaxpr": checked, "out_specs": specs})
         errors, out = cut(found, count)
@@ -323,7 +323,9 @@ class _Run:
 
 
 def _last_failure(callback: Any, values: list) -> tuple[Any, list]:
-    """Whether a check fails for any element of the vmaps around it, and what the last one says."""
+    """Whether a check fails for any element of the enclosing vmaps, and the payload of the last
+    one.
+    """
     # One check, or one for each element: the last that fails counts, as in JAX.
     if not isinstance(callback, ForEach):
         holds, *payload = values
@@ -333,7 +335,7 @@ def _last_failure(callback: Any, values: list) -> tuple[Any, list]:
     for i in range(callback.size):
         given = [v[i] if m else v for v, m in zip(values, callback.mapped, strict=True)]
         levels.append(_last_failure(inner, given))
-    # Mapped over no elements: nothing can fail, and the payload is never read.
+    # Mapped over no elements: it cannot fail, and the payload is never read.
     if not levels:
         return np.bool_(False), values[1:]
     failures = gnp.stack([f for f, _ in levels])
@@ -409,7 +411,7 @@ def checkify(
     @functools.wraps(f)
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
         given, spec = tree.flatten((args, kwargs))
-        # What `if` or a dict of the function's may ask for stays as it is: flags, texts, objects.
+        # Values that Python code may use (flags, strings, objects) are not traced.
         traced = [not isinstance(x, bool) and is_operand(x) for x in given]
         leaves = [x for x, t in zip(given, traced, strict=True) if t]
 
@@ -419,7 +421,7 @@ def checkify(
             args, kwargs = tree.unflatten(spec, whole)
             return tree.flatten(f(*args, **kwargs))
 
-        # Trace, number what can fail, and run the graph with the state.
+        # Trace, number the equations that can fail, and run the graph with the state.
         info = TracedFunction(f, "checkify")
         graph, out_spec = stage_aux(flat, [aval_of(x) for x in leaves], info)
         numbers = _Numbers(graph, frozenset(util.elements(errors, "a set of kinds of errors")))

@@ -1,7 +1,7 @@
-"""Python functions on the host of the devices that their arrays lie on.
+"""Python functions on the host of the devices that hold their arrays.
 
-Floor 6. A process runs on the host of its own devices, so the functions run here, at once. Arrays
-on devices of other processes are for functions of those.
+Floor 6. A process runs on the host of its own devices, so the functions run here, immediately.
+Arrays on devices of other processes belong to functions of those.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["colocated_cpu_devices", "colocated_python", "colocated_python_class"
 
 
 def colocated_cpu_devices(devices_or_mesh: Sequence[Device] | Mesh) -> Any:
-    """The CPU device beside each device, as many of a host as there are; of a mesh, a mesh of them.
+    """The CPU devices of the hosts of some devices, one for each; for a mesh, a mesh of them.
 
     >>> import gpuarray as ga
     >>> from gpuarray.experimental import colocated_python as cp
@@ -36,7 +36,7 @@ def colocated_cpu_devices(devices_or_mesh: Sequence[Device] | Mesh) -> Any:
     given = list(devices_or_mesh)
     free: dict[int, list[Device]] = {}
     for cpu in devices.devices("cpu"):
-        if cpu not in given:  # a CPU device stands for itself
+        if cpu not in given:  # a CPU device is returned unchanged
             free.setdefault(cpu.process_index, []).append(cpu)
     found = []
     for one in given:
@@ -55,8 +55,8 @@ def colocated_cpu_devices(devices_or_mesh: Sequence[Device] | Mesh) -> Any:
 def colocated_python(fun: Callable[..., Any]) -> Any:
     """A function of arrays and pytrees of them that runs as Python on their host.
 
-    Its `specialize(...)` gives the function for what is known of arguments and results before; the
-    results are checked against it.
+    `specialize(...)` fixes known properties of arguments and results in advance; the results are
+    checked against them.
 
     >>> import numpy as np, gpuarray.numpy as gnp
     >>> from gpuarray.experimental import colocated_python as cp
@@ -72,7 +72,7 @@ def colocated_python(fun: Callable[..., Any]) -> Any:
 def colocated_python_class(cls: type) -> type:
     """A class whose objects live where the arrays that their methods take are: in this process.
 
-    Methods are ordinary ones, so the class is returned as it is.
+    Methods run as usual, so the class is returned unchanged.
     """
     if not isinstance(cls, type):
         raise TypeError(f"colocated_python_class decorates a class, got {cls!r}")

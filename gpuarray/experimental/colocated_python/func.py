@@ -1,6 +1,6 @@
 """Colocated functions.
 
-Floor 6. In: a Python function. Out: an object that calls it where its arrays lie: here.
+Floor 6. In: a Python function. Out: an object that calls it on the host of its arrays: this one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpuarray.runtime.array import ArrayImpl
 
 
 class Colocated:
-    """A colocated function, and what it is specialised for."""
+    """A colocated function with its specialization."""
 
     __name__: str
 

@@ -1,6 +1,6 @@
 """Where compiled kernels are kept from one process to the next.
 
-Floor 6. In: a folder. Out: the setting `jax_compilation_cache_dir`, which says the same.
+Floor 6. In: a folder. Out: the equivalent setting `jax_compilation_cache_dir`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels in Python over blocks of arrays, by JAX's names: `pallas_call` and what it is used with.
+"""Kernels in Python over blocks of arrays, under JAX's names: `pallas_call` and its helpers.
 
 Floor 6. In: functions of references. Out: functions of arrays, that compile as all others do.
 """

@@ -1,8 +1,8 @@
-"""Where the block of each program lies: index maps, recognised where they are simple.
+"""The position of each program's block: index maps, with simple ones recognised.
 
-Floor 6. In: an array's shape, its BlockSpec and the grid. Out: a Mapping, which says for each axis
-how long blocks are and what the index map gives: a number, the position along an axis of the grid,
-or something that has to be computed.
+Floor 6. In: an array's shape, its BlockSpec and the grid. Out: a Mapping with the length of blocks
+along each axis and the value of the index map: a number, the position along an axis of the grid, or
+a value that has to be computed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Mapping(NamedTuple):
     squeezed :
         The axes that the kernel does not see.
     steps :
-        What the index map's numbers count along each axis, in elements.
+        The unit of the index map's numbers along each axis, in elements.
     paddings :
         How many elements are added before and behind each axis: by the caller, and so that blocks
         fit in.
@@ -65,7 +65,7 @@ class Mapping(NamedTuple):
 
     @property
     def padded(self) -> tuple[int, ...]:
-        """The shape with what is added at the ends."""
+        """The shape including the padding at the ends."""
         return tuple(a + n + b for n, (a, b) in zip(self.shape, self.paddings, strict=True))
 
     @property
@@ -75,11 +75,11 @@ class Mapping(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The number of blocks along each axis, where they lie side by side."""
+        """The number of blocks along each axis, if they are adjacent."""
         return tuple(n // b if b else 1 for n, b in zip(self.padded, self.sizes, strict=True))
 
     def is_tiled(self, grid: Sequence[Any]) -> bool:
-        """Whether blocks lie side by side and inside, each axis following one of the grid."""
+        """Whether blocks are adjacent and inside the array, each axis following one of the grid."""
         # Each axis of the array follows another one of the grid, block by block, and no program
         # is beyond the last block.
         used = [s for s in self.sources if s is not None and s >= 0]
@@ -95,13 +95,13 @@ class Mapping(NamedTuple):
         )
 
     def pad(self, x: Array) -> Array:
-        """An array with what is added at its ends, which holds nothing."""
+        """An array with its padding, whose elements are uninitialised."""
         if not any(a or b for a, b in self.paddings):
             return x
         return lax.pad(x, uninitialised((), self.dtype), [(a, b, 0) for a, b in self.paddings])
 
     def cut(self, x: Array) -> Array:
-        """The array without what was added."""
+        """The array without the padding."""
         if not any(a or b for a, b in self.paddings):
             return x
         starts = [a for a, _ in self.paddings]
@@ -148,7 +148,7 @@ def mapping(name: str, aval: Any, spec: Any, grid: Sequence[Any]) -> Mapping:
     # Only windows may be padded by the caller; blocks are padded so that the last one is
     # whole.
     margins = tuple(d.padding if isinstance(d, Element) else (0, 0) for d in dims)
-    # What the caller adds, and then whole blocks.
+    # The caller's padding, and then padding to whole blocks.
     paddings = tuple(
         (low, high + -(low + n + high) % max(size, 1))
         for n, size, (low, high) in zip(shape, sizes, margins, strict=True)
@@ -156,7 +156,7 @@ def mapping(name: str, aval: Any, spec: Any, grid: Sequence[Any]) -> Mapping:
     steps = tuple(
         1 if isinstance(d, Element) else size for d, size in zip(dims, sizes, strict=True)
     )
-    # Traced even if it is simple: what it gives is read off the Graph.
+    # Traced even if it is simple: its value is read from the Graph.
     graph = _staged(name, spec, len(shape), grid)
     squeezed = tuple(i for i, d in enumerate(dims) if isinstance(d, Squeezed))
     sources = tuple(_source(a, graph) for a in graph.outvars)
@@ -189,7 +189,7 @@ def _staged(name: str, spec: BlockSpec, ndim: int, grid: Sequence[Any]) -> Graph
 
 
 def _source(a: Any, graph: Graph) -> int | None:
-    # A constant, one position of the grid as it is, or something computed of them.
+    # A constant, one position of the grid, or a computed value.
     if isinstance(a, Literal):
         # Written as -1 - k: numbers from 0 on are axes of the grid.
         return -1 - int(a.val) if int(a.val) >= 0 else None

@@ -4,10 +4,10 @@ Floor 6. In: a kernel, a grid, and how arrays are cut into blocks. Out: a functi
 
 The kernel is traced once, to a Graph from the values of its references to the new ones. Programs
 run one after another, as in JAX's interpreter; along the axes of the grid where every program
-writes other blocks, and none depends on what another left in the scratch, they run side by side:
+writes other blocks, and none depends on scratch contents left by another, they run side by side:
 the Graph is batched over them, blocks become axes of the arrays, and the compiler makes kernels of
-that as of anything else. What holds is that of functions: programs can be jitted, batched and
-differentiated, backwards as well.
+that as of anything else. Like any function, programs can be jitted, batched and differentiated,
+also in reverse mode.
 """
 
 from __future__ import annotations
@@ -63,9 +63,8 @@ def pallas_call(
     """A function of arrays that runs `kernel` once for each position of a grid.
 
     The kernel gets a reference for each input, each output and each scratch, in this order: to the
-    block that the specs give the program. What lies beyond the end of an array reads as NaN (or the
-    least integer, or False), and is dropped when written; so does an output that nothing has been
-    written to.
+    block that the specs give the program. Elements beyond the end of an array read as NaN (or the
+    least integer, or False), and are dropped when written; so does an output before it is written.
 
     Parameters
     ----------
@@ -89,7 +88,7 @@ def pallas_call(
     name :
         The name of the function in `explain` and in profiles.
     compiler_params, cost_estimate, metadata :
-        For portable programs, and without effect: what a kernel costs is known from what it does.
+        For portable programs, without effect: the cost of a kernel follows from its operations.
 
     Examples
     --------
@@ -105,7 +104,7 @@ def pallas_call(
     """
     if not callable(kernel):
         raise TypeError(f"pallas_call takes a kernel, a function of references, got {kernel!r}.")
-    # 1. Check the options: what would change the result elsewhere, and not here, is refused.
+    # 1. Check the options: refuse those that would change the result elsewhere, and not here.
     if grid_spec is None:
         grid_spec = GridSpec(grid, in_specs, out_specs, scratch_shapes)
     elif grid or in_specs is not no_block_spec or out_specs is not no_block_spec or scratch_shapes:
@@ -160,7 +159,7 @@ def pallas_call(
 
 
 class _Request(NamedTuple):
-    """What the caller asked for, checked."""
+    """The caller's arguments, checked."""
 
     kernel: Callable[..., None]
     spec: GridSpec
@@ -173,7 +172,7 @@ class _Request(NamedTuple):
 
 
 class TracedKernel(NamedTuple):
-    """A traced kernel, and what it is run on.
+    """A traced kernel, with its operands.
 
     The Graph takes the positions in the grid, its traced lengths, the blocks of inputs and of
     outputs and the values that programs leave to the next one; it returns all but the first two.
@@ -184,8 +183,8 @@ class TracedKernel(NamedTuple):
     inputs: list[blocks.Mapping]
     outputs: list[blocks.Mapping]
     arrays: list[Array]  # of the inputs, padded
-    first: list[Array]  # of the outputs, padded: what they hold at the start
-    kept: list[Array]  # what programs leave to the next one: scratch, references from outside
+    first: list[Array]  # of the outputs, padded: their initial contents
+    kept: list[Array]  # passed from program to program: scratch, outside references
 
     @property
     def lengths(self) -> list[Any]:
@@ -215,7 +214,7 @@ def _run(request: _Request, args: tuple) -> list[Array]:
     results = request.results
     outputs = _mappings("out_specs", request.spec.out_specs, request.out_tree, names, results, grid)
     _check_aliases(request, arrays)
-    # What outputs hold at the start.
+    # The initial contents of outputs.
     begin = {o: arrays[i] for i, o in request.aliases.items()}
     first = [
         m.pad(begin[i] if i in begin else uninitialised(m.shape, m.dtype))
@@ -309,7 +308,7 @@ def _traced(
             sizes[i] = n
         count = len(rest) - len(outside)
         refs = [Ref(x) for x in rest[:count]]
-        # References from outside are values in and out of the Graph, like blocks.
+        # Outside references enter and leave the Graph as values, like blocks.
         new, _ = threaded(lambda: body(ids, sizes, refs), outside)(rest[count:])
         return [*(ref.get() for ref in refs), *new]
 
@@ -333,7 +332,7 @@ def _parted(values: Sequence[Any], *counts: int) -> tuple[Any, ...]:
 
 
 def _over_grid(kernel: TracedKernel, in_turn: bool) -> tuple[list[Array], list[Array]]:
-    """Run all programs: outputs (padded), and what programs left."""
+    """Run all programs: outputs (padded), and final scratch contents."""
     if 0 in [n for n in kernel.grid if isinstance(n, int)]:
         return kernel.first, kernel.kept
     axes = () if in_turn else _side_by_side(kernel)
@@ -343,8 +342,7 @@ def _over_grid(kernel: TracedKernel, in_turn: bool) -> tuple[list[Array], list[A
 def _side_by_side(kernel: TracedKernel) -> tuple[int, ...]:
     """The axes of the grid along which programs may run side by side."""
     grid = kernel.grid
-    # A traced length is no length of an axis; what programs write to inputs, and effects,
-    # have an order.
+    # A traced length cannot be the length of an axis; writes to inputs, and effects, have an order.
     if kernel.lengths or kernel.writes_inputs() or any(map(has_effect, kernel.graph.eqns)):
         return ()
     if not all(m.is_tiled(grid) for m in kernel.outputs):
@@ -352,31 +350,33 @@ def _side_by_side(kernel: TracedKernel) -> tuple[int, ...]:
     # Every output has to have other blocks for other positions along the axis.
     axes = [a for a, n in enumerate(grid) if all(a in m.sources or n == 1 for m in kernel.outputs)]
     if axes and kernel.kept and _depends(kernel, {}, last=False):
-        # What a program leaves is for the one that runs next. Side by side only outer axes may be,
-        # each of whose programs is the whole run of the inner axes.
+        # A program's scratch is passed to the program that runs next. Only outer axes can run side
+        # by side, each of whose programs is a whole run of the inner axes.
         inner = next((a for a, n in enumerate(grid) if n > 1 and a not in axes), len(grid))
         axes = [a for a in axes if a < inner]
         while axes and _carried(kernel, axes):
             axes.pop()
-    # Nothing runs side by side along axes of one program.
+    # Along axes of one program nothing can run side by side.
     return tuple(axes) if math.prod(grid[a] for a in axes) > 1 else ()
 
 
 def _carried(kernel: TracedKernel, axes: Sequence[int]) -> bool:
-    """Whether programs along these axes depend on what others left in the scratch."""
+    """Whether programs along these axes depend on scratch contents left by others."""
     grid = kernel.grid
     rest = {a: 0 for a in range(len(grid)) if a not in axes}
-    # The first program of each run must not; where it is the only one, nobody reads what it leaves.
+    # The first program of each run must not; if it is the only one, its final scratch contents are
+    # not read.
     return _depends(kernel, rest, last=any(grid[a] > 1 for a in rest))
 
 
 def _depends(kernel: TracedKernel, ids: dict[int, int], last: bool) -> bool:
-    """Whether outputs of the program at a position depend on the scratch before it, or with
-    `last` what it leaves there does. `ids`: the position along the axes where it is known.
+    """Whether outputs of the program at a position depend on the previous scratch contents, or with
+    `last` whether its final scratch contents do. `ids`: the position along the axes where it is
+    known.
     """
     grid, graph = kernel.grid, kernel.graph
-    # With positions known, conditions such as `program_id(1) == 0` are decided, and the
-    # branch that resets the scratch is seen.
+    # With positions known, conditions such as `program_id(1) == 0` are decided, so that the branch
+    # that resets the scratch is recognised.
     known: list[Any] = [np.int32(ids[a]) if a in ids else None for a in range(len(grid))]
     known += [None] * (len(graph.invars) - len(grid))
     first = len(graph.invars) - len(kernel.kept)
@@ -386,7 +386,7 @@ def _depends(kernel: TracedKernel, ids: dict[int, int], last: bool) -> bool:
 
 def _in_turn(kernel: TracedKernel) -> tuple[list[Array], list[Array]]:
     """One program after another, in the order of the grid."""
-    # Inputs that nothing writes to stay outside of the loop's state.
+    # Inputs that are not written are not part of the loop's state.
     mappings = [*kernel.inputs, *kernel.outputs]
     fixed = 0 if kernel.writes_inputs() else len(kernel.inputs)
     state = [*kernel.arrays, *kernel.first]

@@ -1,7 +1,7 @@
-"""What a function costs before anything is fused: `estimate_cost`.
+"""The cost of a function before fusion: `estimate_cost`.
 
 Floor 6. In: a function and arguments, of which only the types matter. Out: a CostEstimate. The
-figures are those by which programs of JAX are compared; `explain` tells what a program moves here.
+figures are comparable with JAX's; `explain` shows the bytes that a program moves here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Whether what a kernel gives depends on what its scratch held before.
+"""Whether a kernel's results depend on the previous contents of its scratch.
 
-Floor 6. In: the Graph of a kernel, the positions that are known, and its inputs that must not
-matter. Out: which results depend on them. If none does at the first program along the axes that run
-one after another, programs along the other axes may run side by side, each with its own scratch.
+Floor 6. In: the Graph of a kernel, the positions that are known, and the inputs to be tested. Out:
+which results depend on them. If none does at the first program along the axes that run one after
+another, programs along the other axes may run side by side, each with its own scratch.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def depending(
 
 
 def _small(eqn: Eqn) -> bool:
-    """Whether an equation is arithmetic of scalars, which can be done at once."""
+    """Whether an equation is scalar arithmetic, which can be computed immediately."""
     pure = eqn.primitive.kind is not Kind.CALL and not eqn.primitive.effect and bool(eqn.invars)
     return pure and all(a.aval.shape == () for a in (*eqn.invars, *eqn.outvars))
 
@@ -57,7 +57,7 @@ def _value(a: Atom, values: dict[Var, Any]) -> Any:
 
 
 def _through(eqn: Eqn, values: dict[Var, Any], touched: set[Var]) -> list[tuple[bool, Any]]:
-    """For each result: whether it depends on what is marked, and its value where it is known."""
+    """For each result: whether it depends on a marked input, and its value if known."""
     known = [_value(a, values) for a in eqn.invars]
     marked = [isinstance(a, Var) and a in touched for a in eqn.invars]
     body, given = called(eqn), (known, marked)

@@ -1,4 +1,4 @@
-"""What kernels are written with: conditions, loops, scratch, numbers of blocks.
+"""Helpers for writing kernels: conditions, loops, scratch, numbers of blocks.
 
 Floor 6. In: functions and values of a kernel. Out: control flow of `lax`, and plain numbers.
 """
@@ -38,7 +38,7 @@ def when(condition: Any, /) -> Callable[[Callable[[], None]], None]:
     """
 
     def run(f: Callable[[], None]) -> None:
-        # Known while tracing: what does not happen is not in the program.
+        # Known while tracing: a branch that is not taken is left out of the program.
         if isinstance(condition, (bool, np.bool_)):
             if condition:
                 f()
@@ -56,7 +56,7 @@ def loop(
     step: Any = 1,
     unroll: int | bool | None = None,
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Run the decorated function for each index from `lower` up to `upper`, `step` apart.
+    """Run the decorated function for each index from `lower` up to `upper`, in steps of `step`.
 
     With `init_carry` the function takes the index and a value, and returns the next value; the last
     one takes the place of the function.
@@ -94,7 +94,7 @@ def run_scoped(f: Callable[..., Any], *types: Any, collective_axes: Any = (), **
     Parameters
     ----------
     collective_axes :
-        Only (): programs do not share what is made here.
+        Only (): programs do not share it.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def with_scoped(*types: Any, collective_axes: Any = (), **kw_types: Any) -> Call
     Parameters
     ----------
     collective_axes :
-        Only (): programs do not share what is made here.
+        Only (): programs do not share it.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def with_scoped(*types: Any, collective_axes: Any = (), **kw_types: Any) -> Call
 
 
 def run_state(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function that calls `f` with references to its arguments, and returns what they hold then.
+    """A function that calls `f` with references to its arguments, and returns their final contents.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental import pallas as pl
@@ -165,7 +165,7 @@ def run_state(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """
 
     def call(args: Any) -> Any:
-        # New references: those of the caller keep what they hold.
+        # New references: the caller's keep their contents.
         refs = tree.tree_map(lambda x: Ref(asarray(x)), args)
         f(refs)
         return tree.tree_map(lambda ref: ref.get(), refs)
@@ -185,7 +185,7 @@ def empty_like(x: object) -> Any:
 
 
 def empty_ref_like(x: object) -> Any:
-    """A reference of the shape and dtype of `x`, that nothing has been written to.
+    """An uninitialised reference with the shape and dtype of `x`.
 
     >>> from gpuarray.experimental import pallas as pl
     >>> pl.empty_ref_like(pl.ANY((2,), "float32"))
@@ -296,7 +296,7 @@ def next_power_of_2(x: int) -> int:
 
 
 def strides_from_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """For each axis, how many elements lie between neighbours along it.
+    """The stride of each axis, in elements.
 
     >>> from gpuarray.experimental import pallas as pl
     >>> pl.strides_from_shape((2, 3, 4))

@@ -1,7 +1,7 @@
-"""What kernels say of the machines that they were tuned for, and checks that are switched on.
+"""Hints in kernels for the machines that they were tuned for, and optional checks.
 
-Floor 6. Hints are taken, so that such kernels run here, and change nothing: threads and memories
-are chosen by the compiler.
+Floor 6. Hints are accepted, so that such kernels run here, and have no effect: the compiler chooses
+threads and memories.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class Switch(UserContext):
 
 #: Whether `debug_check` checks; `with enable_debug_checks(True):` lets it.
 enable_debug_checks = Switch(False)
-#: Taken for portable programs: memory that nothing has been written to always reads as NaN, the
-#: least integer or False.
+#: Accepted for portable programs: uninitialised memory always reads as NaN, the least integer or
+#: False.
 enable_poison_buffers = Switch(False)
 
 

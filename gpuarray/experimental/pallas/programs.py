@@ -29,8 +29,7 @@ _grids = _Grids()
 @contextlib.contextmanager
 def at(ids: Sequence[Any], sizes: Sequence[Any]) -> Iterator[None]:
     """Let programs be at a position of a grid, inside the block."""
-    # A stack: a kernel may call another pallas_call, whose programs have positions of their
-    # own.
+    # A stack: a kernel may call another pallas_call, whose programs have their own positions.
     before = _grids.stack
     try:
         _grids.stack = (*before, (ids, sizes))

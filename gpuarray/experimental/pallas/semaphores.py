@@ -1,8 +1,8 @@
 """Semaphores: counters by which programs wait for one another.
 
 Floor 6. In: references of the type `pl.ANY(shape, pl.semaphore)`. Out: their counts. Programs run
-one after another, so that a program only waits for those before it: what has not been signalled by
-then never is, and says so.
+one after another, so that a program can only wait for earlier ones: if the signal has not come by
+then it never will, which is an error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class semaphore(extended):
 
 
 class DeviceIdType(enum.Enum):
-    """How `semaphore_signal` would be told of another device.
+    """How `semaphore_signal` would identify another device.
 
     >>> from gpuarray.experimental import pallas as pl
     >>> pl.DeviceIdType("mesh")

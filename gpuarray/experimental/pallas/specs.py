@@ -1,4 +1,4 @@
-"""How arrays are cut into blocks, as the caller of a kernel says it: `BlockSpec`, `GridSpec`.
+"""How the caller of a kernel cuts arrays into blocks: `BlockSpec`, `GridSpec`.
 
 Floor 6. In: block shapes and functions of grid positions. Out: checked descriptions of them.
 """
@@ -35,7 +35,9 @@ class Element(Struct):
 
 
 class Squeezed:
-    """An axis of which the index map picks one element; the kernel does not see it. Also None."""
+    """An axis along which the index map picks one element; the kernel does not see it. None means
+    the same.
+    """
 
     def __repr__(self) -> str:
         return "Squeezed()"
@@ -124,8 +126,8 @@ def _aval(shape: Sequence[int], dtype: Any) -> ShapedArray:
 
 
 def uninitialised(shape: Sequence[int], dtype: Any) -> Array:
-    """What is in memory that nothing has been written to: NaN, the least integer, or False."""
-    # As JAX's interpreter has it: what reads memory before it is written shows.
+    """The contents of uninitialised memory: NaN, the least integer, or False."""
+    # As in JAX's interpreter: reads of uninitialised memory are visible.
     kind = dtypes.kind_of(dtype)
     if kind in "fc":
         return full(shape, math.nan, dtype)
@@ -133,7 +135,7 @@ def uninitialised(shape: Sequence[int], dtype: Any) -> Array:
 
 
 def scratch_of(type: Any) -> Ref:
-    """A reference that nothing has been written to."""
+    """An uninitialised reference."""
     if not hasattr(type, "shape") or not hasattr(type, "dtype"):
         raise TypeError(
             f"Scratch is described by a shape and a dtype, got {type!r}: write "
@@ -146,7 +148,8 @@ def scratch_of(type: Any) -> Ref:
 
 
 class CostEstimate(Struct):
-    """What a kernel is said to cost. Programs are planned by what the kernel does, which is known.
+    """The declared cost of a kernel. Programs are planned by the kernel's actual operations
+    instead.
 
     >>> from gpuarray.experimental import pallas as pl
     >>> pl.CostEstimate(flops=10, transcendentals=0, bytes_accessed=80).flops

@@ -1,7 +1,7 @@
 """Programs side by side: blocks become axes of the arrays, and the kernel is batched over them.
 
-Floor 6. In: a traced kernel, and the axes of its grid along which programs do not meet. Out: its
-outputs.
+Floor 6. In: a traced kernel, and the axes of its grid along which programs are independent. Out:
+its outputs.
 
 An array whose blocks follow the grid is seen as one of blocks: each axis in two, which block and
 where in it. A program's block is then an element of it, so batching reads every block in one
@@ -24,7 +24,7 @@ from gpuarray.functions.vmap import vmap
 
 
 def run(kernel: Any, axes: tuple[int, ...]) -> tuple[list[Array], list[Array]]:
-    """Run a kernel, side by side along `axes`: outputs (padded), and what programs left."""
+    """Run a kernel, side by side along `axes`: outputs (padded), and final scratch contents."""
     grid = kernel.grid
     loops = [a for a in range(len(grid)) if a not in axes]
     tiled = [m.is_tiled(grid) for m in kernel.inputs]
@@ -52,7 +52,8 @@ def run(kernel: Any, axes: tuple[int, ...]) -> tuple[list[Array], list[Array]]:
     count = math.prod(grid[a] for a in loops)
     begin = (first, kept)
     outputs, kept = step(0, begin) if count == 1 else lax.fori_loop(0, count, step, begin)
-    # Nobody reads what programs left: references from outside make them run in turn.
+    # Final scratch contents are not read: with outside references the programs run one after
+    # another.
     left = [x[(0,) * len(axes)] for x in kept]
     return [v.close(x, p) for v, x, p in zip(views, outputs, kernel.first, strict=True)], left
 
@@ -66,7 +67,9 @@ def _side_by_side(
     old: list[Any],
     kept: list[Any],
 ) -> tuple[list, list]:
-    """Apply the kernel to the blocks of all programs: the new blocks, and what is left."""
+    """Apply the kernel to the blocks of all programs: the new blocks, and final scratch
+    contents.
+    """
 
     def program(ids: list, given: list, old: list, kept: list) -> tuple[list, list]:
         # A position is that of the loop, or along a mapped axis that of the element.
@@ -145,7 +148,7 @@ class _Tiles:
         return lax.reshape(x, x.shape[len(rest) :])
 
     def close(self, x: Array, around: Array) -> Array:
-        """The padded array with these blocks; `around`: what it holds elsewhere."""
+        """The padded array with these blocks; `around`: its contents elsewhere."""
         m = self.m
         starts, counts = self._window()
         inner = [d for d in range(len(m.shape)) if d not in m.squeezed]
@@ -175,7 +178,7 @@ class _Tiles:
 
     def put(self, x: Array, new: Array, at: dict[int, Any]) -> Array:
         """All blocks, with those of one step of the loop."""
-        # Blocks of all programs: along axes of one program an output may not follow the grid.
+        # Blocks of all programs: an output may not depend on axes of one program.
         for i, a in enumerate(self.axes):
             if a not in self.follows:
                 new = lax.index_in_dim(new, 0, sum(b in self.follows for b in self.axes[:i]), False)

@@ -1,7 +1,8 @@
-"""What kernels do under masks and in turn, by the names that JAX has for Triton's.
+"""Masked and atomic accesses of kernels, under JAX's names for Triton's.
 
 Floor 6. In: references and parts of them (`ref.at[index]`). Out: their values, and new values for
-them. Programs whose blocks meet run one after another, so an atomic update is a read and a write.
+them. Programs whose blocks overlap run one after another, so an atomic update is a read and a
+write.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ __getattr__ = _explain_names(__name__)
 
 
 class CompilerParams(Struct, hints.CompilerParams):
-    """How many warps and stages Triton would be told to use.
+    """The numbers of warps and stages for Triton.
 
     >>> from gpuarray.experimental.pallas import triton
     >>> triton.CompilerParams(num_warps=4, num_stages=2)
@@ -68,7 +69,7 @@ def load(
 ) -> Array:
     """The elements of a reference, or of a part of one; `other` where the mask is False.
 
-    What a part has beyond the end of the array is NaN (or the least integer, or False).
+    Elements of a part beyond the end of the array are NaN (or the least integer, or False).
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ def load(
 def store(ref: Ref | RefView, val: Any, *, mask: Any = None, eviction_policy: Any = None) -> None:
     """Write the elements of a reference, or of a part of one, where the mask is True.
 
-    What a part has beyond the end of the array is dropped.
+    Elements of a part beyond the end of the array are dropped.
 
     Parameters
     ----------
@@ -167,7 +168,7 @@ class _Window:
         self.strided = any(isinstance(p, Slice) and p.stride != 1 for p in pieces)
 
     def padded(self) -> Array:
-        # So much longer that no window has to be moved inside.
+        # Padded so that no window has to be moved inside.
         x = self.ref.get()
         return lax.pad(x, uninitialised((), x.dtype), [(0, n, 0) for n in self.sizes])
 
@@ -184,13 +185,13 @@ class _Window:
                 f"{aval_of(value)}."
             )
         value = lax.expand_dims(value, self.dropped)
-        # What reaches over the end lands in the padding, which is cut off again.
+        # Elements beyond the end go to the padding, which is cut off again.
         new = lax.dynamic_update_slice(self.padded(), value, self.starts)
         self.ref.put(lax.slice(new, [0] * x.ndim, x.shape))
 
 
 def _window(ref: Ref | RefView) -> _Window | None:
-    """The window that a part is, if its start is traced: known ones are checked when written."""
+    """The window of a part, if its start is traced: known ones are checked when written."""
     if not isinstance(ref, (Ref, RefView)):
         raise ValueError(f"Expected a reference or a part of one (`ref.at[index]`), got {ref!r}.")
     if not isinstance(ref, RefView) or not isinstance(ref.whole, Ref):
@@ -219,7 +220,7 @@ def _write(ref: Ref | RefView, value: Any) -> None:
 
 
 def _updated(ref: Ref | RefView, val: Any, mask: Any, combine: Callable[[Any, Any], Any]) -> Array:
-    """Combine a reference with a value, and return what it held before."""
+    """Combine a reference with a value, and return its previous contents."""
     old = _read(ref)
     new = combine(old, asarray(val, old.dtype))
     _write(ref, new if mask is None else where(_fitting(mask, old), new, old))
@@ -227,7 +228,7 @@ def _updated(ref: Ref | RefView, val: Any, mask: Any, combine: Callable[[Any, An
 
 
 def atomic_add(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Array:
-    """Add to the elements of a reference; what they were before.
+    """Add to the elements of a reference; return their previous values.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental import pallas as pl
@@ -243,7 +244,7 @@ def atomic_add(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> A
 
 
 def atomic_max(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Array:
-    """Set the elements of a reference to the larger of two; what they were before.
+    """Set the elements of a reference to the larger of two; return their previous values.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental.pallas import triton
@@ -255,7 +256,7 @@ def atomic_max(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> A
 
 
 def atomic_min(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Array:
-    """Set the elements of a reference to the smaller of two; what they were before.
+    """Set the elements of a reference to the smaller of two; return their previous values.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental.pallas import triton
@@ -267,7 +268,7 @@ def atomic_min(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> A
 
 
 def atomic_and(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Array:
-    """Set the elements of a reference to the bits that both have; what they were before.
+    """Set the elements of a reference to the bitwise and; return their previous values.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental.pallas import triton
@@ -279,7 +280,7 @@ def atomic_and(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> A
 
 
 def atomic_or(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Array:
-    """Set the elements of a reference to the bits that either has; what they were before.
+    """Set the elements of a reference to the bitwise or; return their previous values.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental.pallas import triton
@@ -291,7 +292,7 @@ def atomic_or(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Ar
 
 
 def atomic_xor(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Array:
-    """Set the elements of a reference to the bits that one has; what they were before.
+    """Set the elements of a reference to the bitwise xor; return their previous values.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental.pallas import triton
@@ -303,7 +304,7 @@ def atomic_xor(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> A
 
 
 def atomic_xchg(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Array:
-    """Set the elements of a reference; what they were before.
+    """Set the elements of a reference; return their previous values.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental.pallas import triton
@@ -315,7 +316,7 @@ def atomic_xchg(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> 
 
 
 def atomic_cas(ref: Any, cmp: Any, val: Any) -> Array:
-    """Set a reference to a scalar if it holds `cmp`; what it was before.
+    """Set a reference to a scalar if it equals `cmp`; return its previous value.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental.pallas import triton
@@ -327,7 +328,7 @@ def atomic_cas(ref: Any, cmp: Any, val: Any) -> Array:
 
 
 def max_contiguous(x: Any, values: Any) -> Any:
-    """Return `x`, of whose elements that many are said to follow one another: nothing asks here.
+    """Return `x`, declared to have runs of that many contiguous elements: not used here.
 
     >>> from gpuarray.experimental.pallas import triton
     >>> triton.max_contiguous(24, 8)
@@ -350,7 +351,7 @@ def approx_tanh(x: Any) -> Array:
 
 
 def debug_barrier() -> None:
-    """Do nothing: within a program everything happens in the order in which it is written.
+    """No effect: within a program everything happens in program order.
 
     >>> from gpuarray.experimental.pallas import triton
     >>> triton.debug_barrier()

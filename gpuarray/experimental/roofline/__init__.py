@@ -1,6 +1,6 @@
 """How many operations and bytes a function takes, from its shapes alone: `roofline`.
 
-Floor 6. In: functions and types of arguments. Out: a RooflineResult. `explain` tells what a program
+Floor 6. In: functions and types of arguments. Out: a RooflineResult. `explain` shows what a program
 launches and moves on this library; these are figures of the function, as other compilers have them.
 """
 

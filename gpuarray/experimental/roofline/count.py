@@ -1,4 +1,4 @@
-"""The figures of a whole program: its operations one after another, and what is in memory.
+"""The figures of a whole program: its operations in order, and the memory they use.
 
 Floor 6. In: a function. Out: a function of the same arguments that gives the types of its results
 and a RooflineResult. Nothing is computed.
@@ -36,7 +36,7 @@ from gpuarray.util import Struct, wrong_type
 
 
 class _Counter(Struct):
-    """What `roofline` was told, for the rules of all equations."""
+    """The options of `roofline`, for the rules of all equations."""
 
     mesh: Any
     pin_lhs: bool
@@ -77,17 +77,19 @@ class _Counter(Struct):
         return rule(ctx, *map(RooflineShape.from_aval, avals), **eqn.params)
 
     def of_call(self, eqn: Eqn) -> RooflineResult:
-        """A loop costs its body in each turn, if it says how many; a branch its dearest case."""
-        # Where nothing says what the call does with its Graphs, it runs one once.
+        """A loop costs its body in each iteration, if the number is known; a branch its most
+        expensive case.
+        """
+        # A call without a `flow` rule runs its Graph once.
         flow = None if eqn.primitive.flow is None else eqn.primitive.flow(eqn)
         if isinstance(flow, Loop):
             turn = self.of_graph(flow.body)
             total = turn if flow.length is None else turn * flow.length
-            # Turns run one after another: the memory of one turn is enough.
+            # Iterations run one after another: the memory of one is enough.
             return total.replace(peak_hbm_bytes=turn.peak_hbm_bytes)
         if isinstance(flow, Choice):
             return max(map(self.of_graph, flow.branches), key=lambda r: r.unfused_hbm_bytes)
-        # Rules of derivatives beside it are Graphs, too: the first is what the call does.
+        # A call's derivative rules are Graphs, too: the first one is the computation.
         return sum(map(self.of_graph, list(subgraphs(eqn))[:1]), RooflineResult())
 
 
@@ -108,14 +110,14 @@ def roofline(
     Parameters
     ----------
     mesh, in_specs, out_specs :
-        Count what one device does of `shard_map(f, mesh=..., in_specs=..., out_specs=...)`, and
-        what its links carry.
+        Count the work of one device in `shard_map(f, mesh=..., in_specs=..., out_specs=...)`, and
+        the traffic of its links.
     pin_lhs_in_vmem, pin_rhs_in_vmem :
         Count no bytes for operands of matrix products on this side, nor for results on the left.
     vjp :
         Count the derivative with it, from cotangents that are the results.
     print_jaxpr :
-        Print what is counted.
+        Print the counted equations.
 
     Examples
     --------
@@ -152,9 +154,9 @@ def roofline(
                 for x, s in zip(leaves, specs, strict=True)
             ]
             shapes = tree.tree_unflatten(spec, laid)
-        # What nothing reads would not run, so it does not count.
+        # Unread equations would not run, so they do not count.
         graph, _ = dce_jaxpr(graph, [True] * len(graph.outvars))
-        # What one device does, where there are several.
+        # The figures of one device, if there are several.
         mapped = [e for e in graph.eqns if e.primitive is shard_map_p]
         graph = mapped[-1].params["jaxpr"] if mapped else graph
         if print_jaxpr:
@@ -234,7 +236,7 @@ def register_roofline(prim: Primitive) -> Callable[[Rule], Rule]:
 
 
 def register_standard_roofline(prim: Primitive) -> None:
-    """Say that an operation costs nothing.
+    """Declare that an operation costs nothing.
 
     >>> from gpuarray import lax
     >>> from gpuarray.experimental import roofline

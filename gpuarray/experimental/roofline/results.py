@@ -1,4 +1,4 @@
-"""What rules of a roofline take and give: shapes, a context, and figures that add up.
+"""Arguments and results of roofline rules: shapes, a context, and figures that add up.
 
 Floor 6.
 """
@@ -29,7 +29,7 @@ class RooflineShape(Struct):
 
     @classmethod
     def from_aval(cls, aval: ShapedArray) -> RooflineShape:
-        """That of an aval."""
+        """The shape of an aval."""
         if not isinstance(aval, ShapedArray):
             raise wrong_type(aval, "the type of an array, as `typeof` gives it")
         return cls(aval.shape, aval.dtype)
@@ -51,7 +51,7 @@ class RooflineShape(Struct):
 
 
 class RooflineRuleContext(Struct):
-    """What a rule is told of an equation beside the shapes of its operands and its params.
+    """A rule's information about an equation, besides the shapes of its operands and its params.
 
     Attributes
     ----------
@@ -82,13 +82,13 @@ class RooflineResult(Struct):
     Attributes
     ----------
     flops, hbm_bytes :
-        Of matrix products, which are steps of their own whatever else is fused.
+        Of matrix products, which are separate steps whatever else is fused.
     unfused_flops, unfused_hbm_bytes :
-        Of all operations, each as a step of its own.
+        Of all operations, each as a separate step.
     ici_bytes, ici_latency :
         By axis of the mesh: the bytes that links carry, and how many steps that takes.
     peak_hbm_bytes :
-        The most that is in memory at once, each value until it is last read.
+        The peak of memory, with each value alive until it is last read.
     """
 
     flops: int = 0
@@ -101,7 +101,7 @@ class RooflineResult(Struct):
 
     @classmethod
     def zeros(cls) -> RooflineResult:
-        """Nothing."""
+        """A result of zeros."""
         return cls()
 
     def __add__(self, other: RooflineResult) -> RooflineResult:

@@ -1,7 +1,7 @@
-"""What each operation costs as a step of its own, by its kind.
+"""The cost of each operation as a separate step, by its kind.
 
 Floor 6. In: a context, the shapes of operands, params. Out: a RooflineResult. Views, conversions
-and what generates values cost nothing.
+and generated values cost nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _callback(ctx: RooflineRuleContext, *_: Any, **__: Any) -> RooflineResult:
 
 
 def _select(ctx: RooflineRuleContext, which: RooflineShape, *_: Any, **__: Any) -> RooflineResult:
-    # Of the cases each element of one is read; the figures of others count the condition alone.
+    # Each element reads one of the cases; the other figures count only the condition.
     out = RooflineShape.from_aval(ctx.avals_out[0])
     return RooflineResult(unfused_flops=out.size, unfused_hbm_bytes=which.bytes + out.bytes)
 
@@ -63,7 +63,7 @@ def _dot(
     (contracted, _rhs), _batch = dimension_numbers
     out = RooflineShape.from_aval(ctx.avals_out[0])
     flops = 2 * out.size * math.prod(lhs.shape[i] for i in contracted)
-    # Pinned operands are in fast memory already, and results beside the left one.
+    # Pinned operands are in fast memory already, and so are results with the left one.
     moved = 0 if ctx.pin_lhs_in_vmem else lhs.bytes + out.bytes
     moved += 0 if ctx.pin_rhs_in_vmem else rhs.bytes
     return RooflineResult(
@@ -79,7 +79,7 @@ def _convolution(
     dimension_numbers: Any,
     **_: Any,
 ) -> RooflineResult:
-    # A product of each element of the result with the window of one filter.
+    # Each element of the result is a product of one filter with a window.
     window = rhs.size // max(rhs.shape[dimension_numbers.rhs_spec[0]], 1)
     return RooflineResult(
         unfused_flops=2 * ctx.avals_out[0].size * window, unfused_hbm_bytes=_moved(ctx)
@@ -94,7 +94,7 @@ def _gather(
     checked = mode == lax.GatherScatterMode.FILL_OR_DROP
     return RooflineResult(
         unfused_flops=4 * indices.size + out.size if checked else 0,
-        # What is picked is read, then written.
+        # Gathered elements are read, then written.
         unfused_hbm_bytes=2 * out.bytes + indices.bytes,
     )
 
@@ -135,7 +135,7 @@ def _ring(reduces: bool, passes: int = 1, scalar: bool = False) -> Rule:
         # Reducing and scattering is gathering of the shares, run backwards.
         if reduces:
             piece /= math.prod(lengths.values())
-        # One axis after another, the longest first: pieces grow as they are put together.
+        # One axis after another, the longest first: pieces grow as they are concatenated.
         order: list[str] = sorted(names, key=lengths.__getitem__, reverse=True)
         piece //= len(order)
         moved = 0.0

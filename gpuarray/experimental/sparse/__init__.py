@@ -1,4 +1,4 @@
-"""Arrays of which only some elements are stored: BCOO, BCSR, and what computes with them.
+"""Sparse arrays: BCOO, BCSR, and operations on them.
 
 Floor 6. In: sparse and dense arrays. Out: sparse and dense arrays, under jit, vmap and derivatives
 as all others. Everything is made of gathers, scatters, sorts and reductions, so it runs and fuses

@@ -1,6 +1,6 @@
 """`jax.experimental.sparse.ad`: derivatives with respect to stored elements.
 
-Floor 6. In: nothing. Out: names of the modules beside it, where JAX has them.
+Floor 6. Re-exports names of neighbouring modules, where JAX has them.
 """
 
 from gpuarray.experimental.sparse.base import is_sparse as is_sparse

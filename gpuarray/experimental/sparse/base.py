@@ -1,7 +1,7 @@
-"""What the sparse formats share: a base class, its operators, and the errors of this package.
+"""Shared parts of the sparse formats: a base class, its operators, and the errors of this package.
 
-Floor 6. In: a format's own arrays. Out: an object that prints, is a pytree, and asks `operations`
-for the function behind an operator, which later modules fill in.
+Floor 6. In: a format's own arrays. Out: an object that prints, is a pytree, and looks up the
+function of an operator in `operations`, which later modules fill in.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ class SparseEfficiencyWarning(UserWarning):
 
 
 class CuSparseEfficiencyWarning(SparseEfficiencyWarning):
-    """A layout that a GPU's library does not take; nothing here gives it, since none is used."""
+    """A warning about a layout that cuSPARSE does not support; never issued, since it is not used
+    here.
+    """
 
 
 class SparseInfo(NamedTuple):
-    """What is known of a sparse array without its values."""
+    """The properties of a sparse array that do not depend on its values."""
 
     shape: Shape
     indices_sorted: bool = False
@@ -45,7 +47,7 @@ operations: dict[type, dict[str, Callable[..., Any]]] = {}
 
 
 def ask(name: str, method: str) -> Callable[..., Any]:
-    """A method that calls what `operations` has for its class under a name."""
+    """A method that calls the function in `operations` for its class and name."""
 
     def method_(self: JAXSparse, *args: Any, **kwargs: Any) -> Any:
         # Looked up when it is called: the modules with the operations import the formats.
@@ -115,7 +117,7 @@ class JAXSparse:
         return self.shape[0]
 
     def _counts(self) -> dict[str, int]:
-        """What is printed behind the shape."""
+        """The text printed after the shape."""
         return {"nse": self.nse}
 
     def __repr__(self) -> str:
@@ -130,7 +132,7 @@ class JAXSparse:
         return text
 
     def tree_flatten(self) -> tuple[tuple, Any]:
-        """The arrays, and what is known of them beforehand."""
+        """The arrays, and the static properties."""
         raise NotImplementedError(f"{type(self).__name__}.tree_flatten")
 
     def transpose(self, axes: Any = None) -> Any:
@@ -178,7 +180,9 @@ class JAXSparse:
 
 
 class Batched(JAXSparse):
-    """What BCOO and BCSR share: batch axes in front, dense ones behind, and what is promised."""
+    """Shared parts of BCOO and BCSR: leading batch axes, trailing dense ones, and promises about
+    indices.
+    """
 
     indices: Array
     indices_sorted: bool
@@ -192,7 +196,7 @@ class Batched(JAXSparse):
 
     @property
     def info(self) -> SparseInfo:
-        """The shape, and what is promised of the indices."""
+        """The shape, and the promises about the indices."""
         return SparseInfo(self.shape, self.indices_sorted, self.unique_indices)
 
     def _counts(self) -> dict[str, int]:

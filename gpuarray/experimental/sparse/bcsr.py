@@ -1,8 +1,7 @@
 """BCSR: arrays whose stored elements are listed row by row.
 
-Floor 6. In: elements, their columns, and where each row begins; or a dense array. Out: BCSR
-arrays, dense ones. A BCSR array is a BCOO array whose row indices are counted up: that is how it is
-computed with.
+Floor 6. In: elements, their columns, and the start of each row; or a dense array. Out: BCSR arrays,
+dense ones. Operations convert a BCSR array to BCOO by expanding the row pointers.
 """
 
 from __future__ import annotations
@@ -113,7 +112,7 @@ class BCSR(Batched):
         self.data, self.indices, self.indptr = arrays(args, ("data", "indices", "indptr"), "BCSR")
         super().__init__(args, shape, indices_sorted, unique_indices)
         n_batch, n_dense, nse = _check_indices(self.indices, self.indptr, self.shape)
-        # A batch axis of length 1 stands for all of its elements.
+        # A batch axis of length 1 is shared by all batch elements.
         fits = zip(self.data.shape[:n_batch], self.shape[:n_batch], strict=False)
         if any(n not in (1, whole) for n, whole in fits):
             raise ValueError(
@@ -163,7 +162,7 @@ class BCSR(Batched):
         if len(shape) - n_dense - n_batch != 2:
             raise ValueError("BCSR sparse.empty: must have 2 sparse dimensions.")
         batch, (rows, columns), dense = patterns.split(shape, n_batch, 2)
-        # No row has an element: all pointers are 0, and columns lie beyond the end.
+        # No row has an element: all pointers are 0, and columns are past the end.
         data = gnp.zeros((*batch, nse, *dense), dtype)
         indices = gnp.full((*batch, nse), columns, index_dtype)
         return cls((data, indices, gnp.zeros((*batch, rows + 1), index_dtype)), shape=shape)
@@ -230,7 +229,7 @@ class BCSR(Batched):
         raise NotImplementedError("Transpose is not implemented: use x.to_bcoo().transpose()")
 
     def tree_flatten(self) -> tuple[tuple, Any]:
-        """(data, indices, indptr), and what is known of them beforehand."""
+        """(data, indices, indptr), and the static properties."""
         return (self.data, self.indices, self.indptr), self.info
 
     @classmethod

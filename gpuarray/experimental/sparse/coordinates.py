@@ -1,4 +1,4 @@
-"""BCOO, an array of which only some elements are stored, and what keeps it one.
+"""BCOO, a sparse array of coordinates and values, and operations that preserve it.
 
 Floor 6. In: stored elements with their indices, or a dense array. Out: BCOO arrays, dense ones.
 Shapes are changed in layouts.py, products are in products.py.
@@ -38,7 +38,7 @@ class BCOO(Batched):
     shape : sequence of int
         The shape of the whole.
     indices_sorted, unique_indices : bool
-        What is promised of the indices, and then relied on.
+        Promises about the indices, which are relied on.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class BCOO(Batched):
         """A BCOO array from a matrix of `scipy.sparse`."""
         if n_dense or n_batch:
             raise NotImplementedError("BCOO.fromscipy with nonzero n_dense/n_batch")
-        # Duplicates stay: BCOO adds up what has one index, as COO does.
+        # Keep duplicates: BCOO adds elements with equal indices, as COO does.
         mat = mat.tocoo()
         indices = np.stack([mat.row, mat.col], axis=-1).astype(index_dtype or np.int32)
         return cls((gnp.asarray(mat.data), indices), shape=mat.shape)
@@ -173,7 +173,7 @@ class BCOO(Batched):
             indices = np.stack([row, col], axis=-1).astype(index_dtype)
             data = gnp.ones(row.size, dtype)
         else:
-            # One element a row; rows that the diagonal does not meet have theirs beyond the end.
+            # One element for each row; rows outside the diagonal have theirs past the end.
             columns = np.full(N, M, index_dtype)
             columns[row] = col
             indices = columns[:, None, None]
@@ -209,7 +209,7 @@ class BCOO(Batched):
         return bcoo_transpose(self, permutation=range(self.ndim)[::-1] if axes is None else axes)
 
     def tree_flatten(self) -> tuple[tuple, Any]:
-        """(data, indices), and what is known of them beforehand."""
+        """(data, indices), and the static properties."""
         return (self.data, self.indices), self.info
 
     @classmethod
@@ -223,7 +223,7 @@ class BCOO(Batched):
         return new
 
 
-# vmap takes a BCOO as what is mapped along an axis of its batch, not as two arrays.
+# vmap maps a BCOO along an axis of its batch, not its two arrays separately.
 def _element(part: Any, _: Any, x: BCOO, axis: int | None) -> BCOO:
     if axis is None:
         return x
@@ -268,7 +268,7 @@ def check_bcoo(x: Any, function: str) -> BCOO:
 
 
 def known_count(nse: Any, what: str) -> int:
-    """A number of stored elements as an int; an error that says why it has to be known."""
+    """A number of stored elements as an int; an error that explains why it must be known."""
     if isinstance(nse, Tracer):
         raise ConcretizationTypeError(
             nse,
@@ -400,7 +400,7 @@ def bcoo_eliminate_zeros(mat: BCOO, nse: int | None = None) -> BCOO:
     BCOO(float32[2], nse=1)
     """
     found = mat.properties
-    # An element goes where all of its block is zero.
+    # Remove an element if all of its block is zero.
     zero = gnp.equal(mat.data, 0).all(tuple(range(found.n_batch + 1, mat.data.ndim)))
     # Indices that serve the whole batch go only where all of it is zero.
     shared = tuple(i for i, n in enumerate(mat.indices.shape[: found.n_batch]) if n == 1)
@@ -427,7 +427,7 @@ def set_nse(mat: BCOO, nse: int) -> BCOO:
 
 
 def checked_permutation(mat: BCOO, permutation: Any) -> tuple[tuple, tuple, tuple]:
-    """A permutation as those of batch, sparse and dense axes, each counted from 0."""
+    """Split a permutation into those of batch, sparse and dense axes, each counted from 0."""
     if not isinstance(permutation, (tuple, list, range, np.ndarray)):
         raise TypeError(
             f"transpose permutation must be a tuple/list/ndarray, got {type(permutation)}."
@@ -454,7 +454,7 @@ def checked_permutation(mat: BCOO, permutation: Any) -> tuple[tuple, tuple, tupl
 
 
 def bcoo_transpose(mat: BCOO, *, permutation: Sequence[int]) -> BCOO:
-    """The array with its axes permuted, batch, sparse and dense ones among themselves.
+    """Permute the axes of the array: batch, sparse and dense ones separately.
 
     >>> from gpuarray.experimental import sparse
     >>> sparse.bcoo_transpose(sparse.eye(2, 3), permutation=(1, 0))
@@ -464,7 +464,8 @@ def bcoo_transpose(mat: BCOO, *, permutation: Sequence[int]) -> BCOO:
     n = mat.n_batch
     shape = tuple(mat.shape[i] for i in util.indices(permutation))
     in_order = sparse == tuple(range(mat.n_sparse))
-    # The order of elements, and the indices themselves, stay where only blocks are turned.
+    # The order of elements, and the indices themselves, are unchanged if only blocks are
+    # transposed.
     indices = mat.indices if in_order else mat.indices[..., np.array(sparse, np.int32)]
     moved = batch != tuple(range(n))
     if moved:
@@ -476,7 +477,7 @@ def bcoo_transpose(mat: BCOO, *, permutation: Sequence[int]) -> BCOO:
         indices_sorted=mat.indices_sorted and in_order,
         unique_indices=mat.unique_indices,
     )
-    # Nothing but the blocks has moved: it is the same pattern still.
+    # Only the blocks were transposed: the pattern is the same.
     if in_order and not moved:
         new.pattern = mat.pattern
     return new

@@ -1,4 +1,4 @@
-"""Sparse arrays from nothing, and dense arrays from either kind.
+"""Creating sparse arrays, and converting them to dense ones.
 
 Floor 6. In: shapes and formats, or an array. Out: sparse arrays, dense ones.
 """
@@ -25,7 +25,7 @@ from gpuarray.experimental.sparse.coordinates import BCOO
 from gpuarray.experimental.sparse.matrices import COO, CSC, CSR
 from gpuarray.functions.vmap import vmap
 
-#: A mark for `sparsify`, which makes what stands there dense. To others it does nothing.
+#: A marker for `sparsify`, which converts its operand to dense. Otherwise the identity.
 todense_p = Primitive(
     "todense",
     Kind.CALL,
@@ -63,7 +63,7 @@ def _format(name: str, known: dict[str, Any]) -> Any:
 
 
 def _integers(dtype: Any) -> np.dtype:
-    """Return the dtype of indices; TypeError if it is none of integers."""
+    """Return the dtype of indices; TypeError if it is not an integer type."""
     try:
         kind = np.dtype(dtype)
     except TypeError:
@@ -80,7 +80,7 @@ def empty(
     sparse_format: str = "bcoo",
     **kwds: Any,
 ) -> Any:
-    """A sparse array of zeros, none of them stored.
+    """A sparse array of zeros, without stored elements.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def random_bcoo(
         nse = math.ceil(nse * size)
     nse = util.index(int(nse) if nse == int(nse) else nse, "a number of stored elements")
     kind = dtypes.default_int() if indices_dtype is None else _integers(indices_dtype)
-    # Places are drawn as numbers of one flat axis.
+    # Positions are drawn as flat indices.
     if size > np.iinfo(kind).max:
         raise ValueError(
             f"indices_dtype={kind} does not have enough range to generate sparse indices of size "

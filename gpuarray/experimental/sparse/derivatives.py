@@ -1,8 +1,8 @@
 """Derivatives with respect to the stored elements of sparse arrays.
 
 Floor 6. In: a function of arrays, some of them sparse. Out: its derivatives, sparse with the same
-indices where the argument is sparse. `gpuarray.grad` refuses a sparse argument, for its indices are
-integers; here they are left as they are.
+indices if the argument is sparse. `gpuarray.grad` refuses a sparse argument, because its indices
+are integers; here they are not changed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _with_data(x: Any, data: Array) -> Any:
 
 
 def _over_elements(transform: Callable, has_aux: bool, options: dict) -> Callable:
-    """`transform` of a function of one tree of arrays, as one of functions of sparse arrays."""
+    """Extend `transform` from functions of one tree of arrays to functions of sparse arrays."""
 
     def of(fun: Callable, argnums: int | Sequence[int], args: tuple, kwargs: dict) -> tuple:
         numbers = _numbers(argnums, len(args))

@@ -1,4 +1,4 @@
-"""Other shapes and layouts of BCOO arrays: what `lax` has for dense ones.
+"""Reshaping and slicing BCOO arrays, like the functions of `lax` for dense ones.
 
 Floor 6. In: BCOO arrays. Out: BCOO arrays. Batch axes and dense axes are axes of the stored arrays,
 so they are changed as in dense arrays; a sparse axis is a column of the indices.
@@ -33,8 +33,8 @@ from gpuarray.functions.stages import struct_of
 
 
 def shape_after(function: Any, *operands: Any, **params: Any) -> Any:
-    """What a function of dense arrays would give, which checks its parameters, too."""
-    # The rule of the dense operation says what is allowed: its error is the one users know.
+    """Return the result's type of a function of dense arrays, which also checks its parameters."""
+    # Use the shape rule of the dense operation, so that users see its error.
     structs = [struct_of(ShapedArray(x.shape, x.dtype)) for x in operands]
     return eval_shape(lambda *xs: function(*xs, **params), *structs)
 
@@ -80,7 +80,7 @@ def bcoo_update_layout(
                 "inefficient storage.",
                 on_inefficient,
             )
-    # First what gives axes to the sparse ones, then what takes from them.
+    # First move axes to the sparse ones, then away from them.
     data, indices = mat.data, mat.indices
     if n_dense < mat.n_dense:
         data, indices = _fewer_dense(data, indices, mat.n_dense - n_dense)
@@ -109,7 +109,7 @@ def _inefficient(message: str, on_inefficient: str | None) -> None:
 
 
 def _fewer_dense(data: Array, indices: Array, count: int) -> tuple[Array, Array]:
-    """The first `count` dense axes made sparse: each element of a block has indices of its own."""
+    """Make the first `count` dense axes sparse: each element of a block gets its own indices."""
     n = indices.ndim - 2
     block = data.shape[n + 1 : n + 1 + count]
     # Known beforehand: where each element of a block is in it, the same for all blocks.
@@ -131,8 +131,8 @@ def _fewer_batch(data: Array, indices: Array, shape: tuple, n_batch: int) -> tup
     data = patterns.spread(data, (*kept, *merged))
     indices = patterns.spread(indices, (*kept, *merged))
     nse, n_sparse = indices.shape[-2:]
-    # Of each element, where it is along the axes that are merged.
-    # np.indices also counts the elements themselves, which the last axis holds already: [:-1].
+    # The position of each element along the merged axes. np.indices also counts the elements
+    # themselves, which the last axis holds already: [:-1].
     place = np.indices((*merged, nse), dtype=indices.dtype)[:-1]
     place = gnp.broadcast_to(np.moveaxis(place, 0, -1), (*kept, *merged, nse, len(merged)))
     indices = gnp.concatenate([place, indices], axis=-1)
@@ -184,8 +184,7 @@ def bcoo_broadcast_in_dim(
 ) -> BCOO:
     """The array with more or longer axes: `lax.broadcast_in_dim`.
 
-    New axes in front of the sparse ones are batch axes, those among them are sparse and of
-    length 1.
+    New axes before the sparse ones are batch axes; those among them are sparse and of length 1.
 
     >>> from gpuarray.experimental import sparse
     >>> sparse.bcoo_broadcast_in_dim(sparse.eye(2), shape=(3, 2, 2), broadcast_dimensions=(1, 2))
@@ -269,8 +268,8 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
         indices = [x.indices for x in operands]
         at = dimension
     else:
-        # The elements of later arrays move by the lengths of those before. What is beyond its own
-        # array has to be beyond the whole.
+        # The indices of later arrays are shifted by the lengths of earlier ones. An element past
+        # the end of its own array must be past the end of the result.
         starts = np.cumsum([0, *(x.shape[dimension] for x in operands[:-1])])
         column = np.equal(np.arange(n_sparse), dimension - n_batch)
         indices = []
@@ -286,7 +285,7 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
 
 
 def _same_batches(operands: list[BCOO]) -> list[BCOO]:
-    """The arrays with as many batch axes each: x[None] has one, which others may not have."""
+    """The arrays with equally many batch axes: x[None] has one, which others may not have."""
     numbers = {x.n_batch for x in operands}
     # Either way of agreeing will do where the array that gives way has length 1 there.
     if numbers == {0, 1}:
@@ -347,7 +346,7 @@ def bcoo_reshape(
     )
     if not new_sparse:
         if sparse:
-            # All of one element: what lies beyond it must not be added.
+            # An element past the end must not be added.
             there = patterns.inside(indices, np.array(sparse, indices.dtype))
             data = patterns.masked(data, there)
         indices = gnp.zeros((*new_batch, mat.nse, 0), indices.dtype)
@@ -408,7 +407,7 @@ def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
     dense = tuple(d - n_sparse + 1 for d in axes if d >= n + n_sparse)
     data, indices = arr.data, arr.indices
     if not kept.size and n_sparse:
-        # Without a column that says so, what is beyond the shape would be added.
+        # Without a column that marks it, an element past the end would be added.
         there = patterns.inside(indices, patterns.limits(arr.shape, arr.properties, indices.dtype))
         data = patterns.masked(data, there)
     else:
@@ -422,7 +421,7 @@ def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
 
 
 def _mark_beyond(mat: BCOO, kept: np.ndarray) -> Array:
-    """The indices, such that the columns that are kept say alone what is beyond the shape."""
+    """Change the indices so that the kept columns alone mark elements past the end."""
     if kept.size == mat.n_sparse:
         return mat.indices
     limit = patterns.limits(mat.shape, mat.properties, mat.indices.dtype)
@@ -444,7 +443,7 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
     data = data.sum(summed, dtype=data.dtype) if summed else data
     kept = np.array([i for i in range(n_sparse) if i + n_batch not in axes], np.int32)
     if n_sparse:
-        # What is beyond the shape would not be seen to be in fewer columns.
+        # With fewer columns, an element past the end would not be recognised.
         limit = patterns.limits(shape, mat.properties, indices.dtype)
         there = patterns.inside(indices, limit)
         data = patterns.masked(data, there)
@@ -459,7 +458,7 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
         count = nse * math.prod(shape[a] for a in gone)
         behind = data.shape[n_batch + 1 :]
         lead = tuple(full[a] for a in rest)
-        # Batch axes that go stand next to the elements, and merge with that axis.
+        # Removed batch axes are moved next to the elements, and merged with that axis.
         order = (*rest, *gone)
         data = lax.reshape(
             data, (*lead, count, *behind), dimensions=(*order, *range(n_batch, data.ndim))

@@ -25,7 +25,7 @@ __all__ = ["lobpcg_standard", "spsolve"]
 
 _sparse: Any = util.lazy_module("scipy.sparse")
 _linalg: Any = util.lazy_module("scipy.sparse.linalg")
-#: SciPy's orders of columns that come nearest to those of a GPU's solver, by its numbers.
+#: SciPy's column orderings that are closest to those of cuSOLVER, by its numbers.
 _ORDERS = ("NATURAL", "MMD_AT_PLUS_A", "COLAMD", "MMD_ATA")
 
 
@@ -36,8 +36,8 @@ def spsolve(
 
     It is computed on the host by `scipy.sparse.linalg`. reorder: how columns are ordered to keep
     the factors sparse: 0 not at all, 1 by minimum degree of A + A^T, 2 by COLAMD, 3 by minimum
-    degree of A^T A. tol: a pivot smaller than this part of the largest, times the machine's
-    precision, makes the result nan. Differentiable in data and b.
+    degree of A^T A. tol: if a pivot is smaller than the largest times this and the machine epsilon,
+    the result is nan. Differentiable in data and b.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental import sparse
@@ -188,7 +188,7 @@ def _lobpcg(A: Callable, X: Array, m: int, tol: Any) -> tuple:
     tol = gnp.asarray(gnp.finfo(X.dtype).eps if tol is None else tol, X.dtype)
 
     def judged(vectors: Array, image: Array, values: Array) -> Array:
-        """How many pairs are as good as the arithmetic allows."""
+        """The number of pairs that are as accurate as the arithmetic allows."""
         error = gnp.linalg.norm(image - values * vectors, axis=0)
         size = gnp.linalg.norm(image, axis=0) + values
         return gnp.sum(error < tol * 10 * n * size, dtype=np.int32)
@@ -198,14 +198,14 @@ def _lobpcg(A: Callable, X: Array, m: int, tol: Any) -> tuple:
 
     def improve(s: _State) -> _State:
         image = A(s.vectors)
-        # An orthonormal basis of what is known, the best vectors first; columns that add nothing
+        # An orthonormal basis of the search space, the best vectors first; columns that add nothing
         # are zero.
         residuals = image - s.values * s.vectors
         changes = _outside(s.vectors, s.changes)
         known = gnp.concatenate([s.vectors, changes], axis=1)
         basis = gnp.concatenate([known, _outside(known, residuals)], axis=1)
         small = _product(basis.T, A(basis))
-        # Zero columns must not be taken for eigenvectors: their value goes below all others.
+        # Zero columns must not be taken for eigenvectors: give them values below all others.
         empty = gnp.linalg.norm(basis, axis=0) < 0.5
         # No eigenvalue is larger than the norm, so this is below them all.
         least = -1 - 2 * gnp.linalg.norm(small)
@@ -214,7 +214,7 @@ def _lobpcg(A: Callable, X: Array, m: int, tol: Any) -> tuple:
         values, mixes = gnp.linalg.eigh(small)
         best = mixes[:, ::-1][:, :k]
         vectors = _unit(_product(basis, best))
-        # What changed: the part of the best that was not in the vectors before.
+        # The change: the part of the best vectors that was not in the previous ones.
         moved = _product(basis, best.at[:k].set(0))
         values = values[::-1][:k]
         good = judged(vectors, A(vectors), values)
@@ -236,7 +236,7 @@ def _unit(x: Array) -> Array:
 
 def _orthonormal(x: Array) -> Array:
     """An orthonormal basis of the columns; where they are dependent, columns of zeros."""
-    for _ in range(2):  # once more, against the rounding of the first time
+    for _ in range(2):  # twice, against rounding errors of the first pass
         x = _unit(x)
         values, mixes = gnp.linalg.eigh(_product(x.T, x))
         least = gnp.finfo(x.dtype).eps * gnp.maximum(values[-1], 0)
@@ -247,12 +247,14 @@ def _orthonormal(x: Array) -> Array:
 
 
 def _outside(basis: Array, x: Array) -> Array:
-    """An orthonormal basis of the part of x that is orthogonal to `basis`, zeros where none is."""
+    """An orthonormal basis of the part of x that is orthogonal to `basis`; zeros for missing
+    vectors.
+    """
     for _ in range(2):
         x = _orthonormal(x - _product(basis, _product(basis.T, x)))
     for _ in range(2):
         x = x - _product(basis, _product(basis.T, x))
-    # What shrank lay in the basis after all.
+    # A vector that shrank was in the basis after all.
     return x * (gnp.linalg.norm(x, axis=0) >= 0.99)
 
 

@@ -1,7 +1,7 @@
 """COO, CSR and CSC: matrices of two axes, as `scipy.sparse` has them.
 
-Floor 6. In: elements with their rows and columns, or a dense matrix. Out: sparse matrices, their
-products with dense ones. They have few operations; BCOO and BCSR have more.
+Floor 6. In: elements with their rows and columns, or a dense matrix. Out: sparse matrices, and
+their products with dense ones. They have few operations; BCOO and BCSR have more.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _checked(v: Any, n_axes: int, length: int, what: str) -> Array:
 
 
 class COOInfo(NamedTuple):
-    """What is known of a COO matrix without its values."""
+    """The properties of a COO matrix that do not depend on its values."""
 
     shape: tuple[int, ...]
     rows_sorted: bool = False
@@ -138,7 +138,7 @@ class COO(JAXSparse):
         )
 
     def tree_flatten(self) -> tuple[tuple, Any]:
-        """(data, row, col), and what is known of them beforehand."""
+        """(data, row, col), and the static properties."""
         return (self.data, self.row, self.col), COOInfo(
             self.shape, self._rows_sorted, self._cols_sorted
         )
@@ -153,7 +153,7 @@ class COO(JAXSparse):
 
 
 class _Compressed(JAXSparse):
-    """What CSR and CSC share: elements listed along one axis, and where each list begins."""
+    """Shared parts of CSR and CSC: elements listed along one axis, and the start of each list."""
 
     indices: Array
     indptr: Array

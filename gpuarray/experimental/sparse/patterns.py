@@ -1,9 +1,9 @@
 """Arithmetic with the stored elements of arrays in BCOO form: plain arrays in, plain arrays out.
 
 Floor 6. In: `data` of shape (*batch, nse, *dense) and `indices` of shape (*batch, nse, n_sparse),
-where an axis of the batch may have length 1 for all. Out: dense arrays, or other such pairs.
-Indices beyond the shape mark room that is not used. All of it is gathers, scatters and sorts, so it
-is differentiated, mapped and compiled as they are.
+where a batch axis of length 1 is shared. Out: dense arrays, or other such pairs. Indices past the
+end mark unused slots. Everything is made of gathers, scatters and sorts, which can be
+differentiated, mapped and compiled.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def masked(data: Array, mask: Array) -> Array:
 
 
 def _places(batch: Sequence[int]) -> list[np.ndarray]:
-    """For each axis of the batch its index, to stand beside indices of shape (*batch, nse)."""
+    """For each batch axis its index, to broadcast with indices of shape (*batch, nse)."""
     n = len(batch)
     return [
         np.arange(size, dtype=np.int32).reshape([-1 if i == k else 1 for i in range(n + 1)])
@@ -161,7 +161,7 @@ def extract(indices: Array, dense: Array, *, assume_unique: bool = True) -> Arra
     if assume_unique:
         return values
     if not n_sparse:
-        # Without sparse axes all stored elements are at one place: the first one stands for all.
+        # Without sparse axes all stored elements are at one position: keep the first one.
         first = gnp.equal(gnp.arange(nse), 0)
         return gnp.where(beside(first, values[(0,) * n_batch]), values, 0)
     # Of elements with one index only the first in order is kept: the sum counts it once.
@@ -180,7 +180,7 @@ def sorted_rows(indices: Array) -> tuple[Array, Array]:
     """The indices in the order of the elements, and where each stood before."""
     *batch, nse, n_sparse = indices.shape
     place = lax.broadcasted_iota(indices.dtype, (*batch, nse), len(batch))
-    # The place as one more operand: the sort says where each row came from.
+    # The position as one more operand: it gives the origin of each sorted row.
     *columns, order = lax.sort((*_columns(indices), place), dimension=-1, num_keys=n_sparse)
     return gnp.stack(columns, axis=-1), order
 
@@ -212,7 +212,7 @@ def sum_duplicates(
     limit = limits(shape, found, indices.dtype)
     batch = joint_batch(data, indices)
     if not n_sparse:
-        # Without sparse axes all stored elements are of one place.
+        # Without sparse axes all stored elements are at one position.
         nse = 1 if nse is None else nse
         total = data.sum(n_batch, keepdims=True, dtype=data.dtype)
         room = gnp.zeros((*data.shape[:n_batch], nse, *data.shape[n_batch + 1 :]), data.dtype)
@@ -271,7 +271,7 @@ def from_dense(
         indices = over_batch(find, n_batch)(mask).astype(index_dtype)
     data = extract(indices, dense)
     if not n_sparse and nse > 1:
-        # All of them are of one place: it is stored once.
+        # All of them are at one position: it is stored once.
         first = gnp.equal(gnp.arange(nse), 0)
         data = gnp.where(beside(first, data[(0,) * n_batch]), data, gnp.zeros((), data.dtype))
     return data, indices

@@ -1,7 +1,8 @@
 """JAX's primitives of sparse arrays, which take the arrays that a format is made of.
 
-Floor 6. In: those arrays, and what is known of them beforehand (`spinfo`: anything with a `shape`).
-Out: arrays. Programs here hold what these are made of, so that none of them is in a printed one.
+Floor 6. In: those arrays, and their static properties (`spinfo`: anything with a `shape`). Out:
+arrays. Programs here contain the operations that these are made of, so none of them appears in a
+printed program.
 """
 
 from __future__ import annotations

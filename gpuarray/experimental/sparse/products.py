@@ -29,7 +29,7 @@ Numbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequen
 
 
 def dot_result(lhs: Any, rhs: Any, numbers: Numbers, dtype: Any) -> Any:
-    """Shape and dtype of a product of dense arrays; an error if there is none."""
+    """Shape and dtype of a product of dense arrays; an error if it is invalid."""
     structs = [struct_of(ShapedArray(x.shape, x.dtype)) for x in (lhs, rhs)]
     return eval_shape(
         lambda a, b: lax.dot_general(a, b, numbers, preferred_element_type=dtype), *structs
@@ -56,15 +56,15 @@ def bcoo_dot_general(
 ) -> Any:
     """A product over some axes: `lax.dot_general`, of sparse and dense arrays.
 
-    The result is dense unless both operands are sparse. Axes that are paired must be batch axes of
-    a sparse operand, those that are summed over batch or sparse ones.
+    The result is dense unless both operands are sparse. Paired axes must be batch axes of a sparse
+    operand, summed axes batch or sparse ones.
 
     Parameters
     ----------
     precision :
         Elements of sparse operands are multiplied in full.
     out_sharding :
-        Where a dense result lies; refused for a sparse one.
+        The sharding of a dense result; refused for a sparse one.
 
     Examples
     --------
@@ -121,14 +121,14 @@ def _dot(lhs: BCOO, rhs: Array, numbers: Numbers, dtype: Any) -> Array:
     in_batch = [p for p in pairs if p[0] < n_batch]
     in_sparse = [p for p in pairs if p[0] >= n_batch]
     free = _without(n_batch, lhs_batch, lhs_contract)
-    # The batch in order: paired axes, those of the result, those that are summed over.
+    # The order of batch axes: paired axes, those of the result, summed ones.
     order = [*lhs_batch, *free, *(a for a, _ in in_batch)]
     full = lhs.shape[:n_batch]
     data = patterns.spread(lhs.data, full)
     indices = patterns.spread(lhs.indices, full)
     data = lax.transpose(data, (*order, *range(n_batch, data.ndim))).astype(out.dtype)
     indices = lax.transpose(indices, (*order, n_batch, n_batch + 1))
-    # What is summed over becomes one list of elements, each with its place in the batch.
+    # The summed axes become one list of elements, each with its position in the batch.
     lead = [full[a] for a in order[: len(lhs_batch) + len(free)]]
     summed = math.prod(full[a] for a, _ in in_batch)
     data = data.reshape(*lead, summed * nse, *data.shape[n_batch + 1 :])
@@ -149,7 +149,7 @@ def _dot(lhs: BCOO, rhs: Array, numbers: Numbers, dtype: Any) -> Array:
     def product(data: Array, indices: Array, rhs: Array) -> Array:
         at = (place, *(indices[:, i] for i in columns))
         if not columns and summed == 1:
-            # Nothing is summed over: every stored element meets all of the other operand.
+            # Nothing is summed: every stored element is multiplied with all of the other operand.
             rows = gnp.broadcast_to(rhs, (data.shape[0], *rhs.shape[1:]))
         else:
             # Indices beyond the shape name no row.
@@ -228,21 +228,21 @@ def _sparse_dot(lhs: BCOO, rhs: BCOO, numbers: Numbers, dtype: Any) -> BCOO:
         terms = a.astype(out.dtype)[:, None] * b.astype(out.dtype)[None, :]
         terms = patterns.masked(terms, meets).ravel()
         pairs = (a.shape[0], b.shape[0])
-        # Where each pair's term stands: columns of the one that are left, then those of the other.
-        # Terms of pairs that do not meet are 0, and harm nobody.
+        # Indices of each pair's term: the remaining columns of one, then those of the other. Terms
+        # of pairs that do not match are 0.
         columns = [gnp.broadcast_to(i[:, x][:, None], pairs) for x in lhs_kept]
         columns += [gnp.broadcast_to(j[:, y][None, :], pairs) for y in rhs_kept]
         found = [c.ravel().astype(index_dtype) for c in columns]
         indices = gnp.stack(found, -1) if found else gnp.zeros((terms.size, 0), index_dtype)
         return patterns.sum_duplicates(terms, indices, out.shape[n_out:], nse)
 
-    # Batch axes of one operand alone. The lhs's come first in the result, so they are mapped last.
+    # Batch axes of only one operand. The lhs's come first in the result, so they are mapped last.
     for _ in range(rhs.n_batch - len(rhs_batch)):
         product = vmap(product, in_axes=(None, None, 0, 0))
     for _ in range(lhs.n_batch - len(lhs_batch)):
         product = vmap(product, in_axes=(0, 0, None, None))
     operands = (*in_front(lhs, lhs_batch), *in_front(rhs, rhs_batch))
-    # An axis of a batch that has length 1 on one side is repeated to meet the other.
+    # A batch axis of length 1 on one side is repeated to match the other.
     n = len(lhs_batch)
     lead = [out.shape[k] for k in range(n)]
     operands = [patterns.spread(x, (*lead, *x.shape[n:])) if n else x for x in operands]
@@ -273,7 +273,7 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
     if indices.ndim != 2 or indices.shape[-1] != len(out.shape):
         full = lax.dot_general(A, B, (contract, batch), precision=lax.Precision.HIGHEST)
         return patterns.extract(indices, full)
-    # The row of A and the row of B that meet at each index, and the sum of their product.
+    # The row of A and the row of B for each index, and the sum of their product.
     free_a = _without(A.ndim, contract[0], batch[0])
     free_b = _without(B.ndim, contract[1], batch[1])
     A = lax.transpose(A, (*batch[0], *free_a, *contract[0]))
@@ -324,7 +324,7 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
     data = first(lhs.data) * second(rhs.data)
     data = patterns.masked(data, meets)
     # Along an axis of length 1 the index is 0, so the larger one is the other operand's. Pairs that
-    # do not meet get indices beyond the shape: no elements.
+    # do not match get indices past the end: no elements.
     indices = gnp.where(meets[..., None], gnp.maximum(i, j), limit)
     nse = lhs.nse * rhs.nse
     data = data.reshape(*data.shape[:n], nse, *data.shape[n + 2 :])
@@ -422,7 +422,7 @@ def bcoo_conv_general_dilated(
         ((before, _),) = padding
     a, i = _elements(lhs)
     b, j = _elements(rhs)
-    # Elements i of the signal and j of the window meet at i - j, moved by the padding.
+    # Elements i of the signal and j of the window contribute to i - j, shifted by the padding.
     data = (a[:, None] * b[None, :]).ravel().astype(out.dtype)
     at = (i[:, None] - j[None, :] + int(before)).ravel()
     inside = at >= 0

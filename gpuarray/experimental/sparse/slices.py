@@ -75,7 +75,7 @@ def bcoo_slice(
 def _kept(
     data: Array, indices: Array, taken: Array, moved: Array, shape: tuple, n_sparse: int
 ) -> BCOO:
-    """What is left of an array when only some stored elements stay, at new places."""
+    """The array with only some of the stored elements, at new indices."""
     n_batch = indices.ndim - 2
     sizes = shape[n_batch : n_batch + n_sparse]
     limit = np.array(sizes, indices.dtype)
@@ -172,7 +172,7 @@ def bcoo_gather(
 
     windows: BCOO = vmap(window)(flat)
     windows = bcoo_reshape(windows, new_sizes=(*start_indices.shape[:-1], *windows.shape[1:]))
-    # Where the windows' axes are wanted among those of the indices.
+    # The positions of the windows' axes among those of the indices.
     offset = tuple(dimension_numbers.offset_dims)
     others = tuple(d for d in range(len(out.shape)) if d not in offset)
     permutation = np.argsort((*others, *offset), kind="stable")

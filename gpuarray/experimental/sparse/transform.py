@@ -2,8 +2,8 @@
 
 Floor 6. In: a function, and arguments of which some are sparse. Out: its results, sparse where that
 follows from the operations. The function is traced as one of dense arrays of these shapes, and its
-Graph is run with a rule for each operation that meets a sparse operand. An operation without a rule
-is an error: nothing becomes dense unasked.
+Graph is run with a rule for each operation with a sparse operand. An operation without a rule is an
+error: nothing becomes dense implicitly.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ _DENSE = frozenset(
 
 
 def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., Any]:
-    """A function of dense arrays that takes sparse ones, too.
+    """Extend a function of dense arrays to sparse ones.
 
-    Arguments by name are as they are for `f`. use_tracer: JAX has two ways to do this; here there
-    is one, and both values mean it.
+    Keyword arguments are passed to `f` unchanged. use_tracer: JAX has two implementations; here
+    there is one, and both values mean it.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental import sparse
@@ -89,13 +89,12 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
         # Staged on dense shapes: the user's function never sees a sparse array, so any function
         # will do.
         graph, out_spec = stage_aux(flat, avals, TracedFunction(f, "sparsify"))
-        # Each argument counts as one of its own, even if the same array is given twice: what jit
-        # gets are two, too.
+        # Each argument counts separately, even if the same array is given twice: jit gets two, too.
         own = [x.with_data(x.data) if is_sparse(x) else gnp.asarray(x) for x in leaves]
         for x in own:
             if isinstance(x, BCOO):
-                # The mark says that two operands have the same indices; arguments never count as
-                # such.
+                # Equal patterns mean that two operands have the same indices; arguments never share
+                # one.
                 x.pattern = object()
         return tree.unflatten(out_spec, run(graph, own))
 
@@ -113,7 +112,7 @@ def _aval(x: Any) -> ShapedArray:
 
 
 def run(graph: Graph, args: Sequence[Any]) -> list:
-    """The results of a Graph for values of which some are sparse."""
+    """The results of a Graph for values some of which are sparse."""
     env: dict = dict(zip(graph.constvars, graph.consts, strict=True))
     env.update(zip(graph.invars, args, strict=True))
     # Values are dropped after their last use, as an eager program would.
@@ -138,7 +137,7 @@ def _run_equation(eqn: Eqn, values: list) -> list:
     control = _CONTROL.get(prim)
     if control is not None:
         return control(eqn.params, values)
-    # A mix is for the rules of BCSR, which refuse what they do not take.
+    # Mixed formats use the rules of BCSR, which refuse unsupported operands.
     kind = BCSR if BCSR in kinds else BCOO
     rule = _rules[kind].get(prim)
     if rule is None:
@@ -204,7 +203,7 @@ def _add(eqn: Eqn, x: Any, y: Any) -> Any:
         return lax.add(mat.todense(), dense)
     if x.shape != y.shape:
         raise NotImplementedError("Addition between sparse matrices of different shapes.")
-    # Stored elements match one by one: nothing has to be looked for.
+    # Stored elements match one by one: no search is needed.
     if x.pattern is y.pattern:
         return x.with_data(lax.add(x.data, y.data))
     if (x.n_batch, x.n_dense) != (y.n_batch, y.n_dense):
@@ -339,7 +338,7 @@ _rules[BCSR].update(
 
 
 class _Body:
-    """A Graph as a function of plain arrays, and how its results are put together again."""
+    """A Graph as a function of plain arrays, and the structure of its results."""
 
     def __init__(self, graph: Graph, spec: Any):
         self.graph, self.spec = graph, spec
@@ -351,7 +350,7 @@ class _Body:
 
 
 def _plain(values: list) -> list:
-    """The values without what is promised of their indices, which a loop may not keep."""
+    """The values without the promises about their indices, which a loop may not preserve."""
     return [
         type(x).tree_unflatten(SparseInfo(x.shape), x.tree_flatten()[0])
         if isinstance(x, (BCOO, BCSR))
@@ -365,7 +364,8 @@ def _cond(params: dict, values: list) -> list:
     # Control flow carries plain arrays; formats are structure, which has to stay the same.
     arrays, spec = tree.flatten(_plain(operands))
     bodies = [_Body(graph, spec) for graph in params["branches"]]
-    # By their shapes alone first: what `switch` says of branches that differ names no formats.
+    # First compare shapes alone: the error of `switch` about differing branches does not mention
+    # formats.
     outs = [eval_shape(body, arrays) for body in bodies]
     made = [_plain(tree.unflatten(b.out_spec, out)) for b, out in zip(bodies, outs, strict=True)]
     specs = [tree.flatten(values)[1] for values in made]
@@ -438,7 +438,7 @@ def _power(x: BCOO, y: Any) -> BCOO:
 def _getitem(x: Any, index: Any) -> Any:
     # An index within a program is slices and gathers, for which there are rules.
     found = sparsify(lambda a: a[index])(x)
-    # What holds nothing is made without looking at the array.
+    # An empty result is made without looking at the array.
     if isinstance(x, BCOO) and not is_sparse(found) and found.size == 0:
         return BCOO.fromdense(found)
     return found

@@ -1,6 +1,6 @@
 """`jax.experimental.sparse.util`: errors and warnings of sparse arrays.
 
-Floor 6. In: nothing. Out: names of the modules beside it, where JAX has them.
+Floor 6. Re-exports names of neighbouring modules, where JAX has them.
 """
 
 from gpuarray.experimental.sparse.base import CuSparseEfficiencyWarning as CuSparseEfficiencyWarning

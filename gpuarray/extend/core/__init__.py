@@ -100,7 +100,7 @@ __all__ = [
 ]
 
 
-#: The effects of an equation, and none of them.
+#: The effects of an equation, and the empty set of effects.
 Effects = Set[Effect]
 no_effects: Effects = frozenset()
 
@@ -122,7 +122,7 @@ class _OfGraphs(type):
 
 
 class Jaxpr(Graph, metaclass=_OfGraphs):
-    """A program put together by hand, of variables and equations; its constants have no values yet.
+    """A program built by hand from variables and equations; its constants have no values yet.
 
     Programs that are traced are both a Jaxpr and a ClosedJaxpr.
 
@@ -185,9 +185,9 @@ class ClosedJaxpr(Graph, metaclass=_OfGraphs):
 
 
 class DropVar(Var):
-    """A variable that nothing reads, in an equation made by `new_jaxpr_eqn`.
+    """A variable that is never read, in an equation made by `new_jaxpr_eqn`.
 
-    Programs that are traced here have none: what nothing reads is a Var there like the others.
+    Programs traced here have none: an unread variable is a Var there like the others.
     """
 
     __slots__ = ()
@@ -200,8 +200,8 @@ class Primitive(_Primitive):
     """An operation defined from outside, rule by rule.
 
     `def_abstract_eval` gives shapes and dtypes, `def_impl` the result for NumPy arrays; instead of
-    the latter, `interpreters.mlir.register_lowering` says what it is made of. `multiple_results`
-    may be set before either.
+    the latter, `interpreters.mlir.register_lowering` defines it by other operations.
+    `multiple_results` may be set before either.
 
     >>> from gpuarray.extend.core import Primitive
     >>> import gpuarray as ga, gpuarray.numpy as gnp
@@ -226,7 +226,7 @@ class Primitive(_Primitive):
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the operation. One without a shape rule yet calls its `def_impl` on values."""
-        # Whether all operands are values: no transformation is going on.
+        # Whether all operands are values, outside any transformation.
         known = traces.state.trace is lazy.base and not any(isinstance(x, Tracer) for x in args)
         # Compared by ==, since every look-up of a method makes a new object.
         if self.aval != self._no_shapes or not known:
@@ -235,7 +235,7 @@ class Primitive(_Primitive):
             raise MissingRuleError(
                 f"Evaluation rule for '{self.name}' not implemented: give it by def_impl"
             )
-        # At once and unrecorded: without shapes there is nothing to record.
+        # Immediately and unrecorded: without shapes it cannot be recorded.
         return self._impl(*args, **params)
 
     def __reduce__(self):
@@ -253,10 +253,10 @@ class Primitive(_Primitive):
         def numpy(*buffers, **params):
             # Read-only: an operand's memory belongs to an array, which never changes.
             out = function(*map(read_only, buffers), **params)
-            # Copies: the function may keep what it returned, and write to it.
+            # Copies: the function may keep the arrays it returned, and write to them.
             return [np.array(x) for x in out] if self.multiple_results else np.array(out)
 
-        # `numpy` is what compiled programs call, `_impl` what the user wrote.
+        # Compiled programs call `numpy`; `_impl` is the user's function.
         self.numpy, self._impl = numpy, function
         return function
 
@@ -314,7 +314,7 @@ def new_jaxpr_eqn(
     source_info: SourceInfo | None = None,
     ctx: Any = None,
 ) -> JaxprEqn:
-    """An equation, for Graphs that are put together by hand.
+    """An equation, for Graphs that are built by hand.
 
     Parameters
     ----------
@@ -395,7 +395,7 @@ def jaxpr_as_fun(graph: Graph) -> Callable[..., list[Any]]:
     return lambda *args: eval_jaxpr(graph, graph.consts, *args)
 
 
-# In both, an axis of None means an operand that is not mapped: its aval stays.
+# In both, an axis of None means an operand that is not mapped: its aval is unchanged.
 def mapped_aval(size: int, axis: int | None, aval: ShapedArray) -> ShapedArray:
     """The aval of one element along an axis.
 

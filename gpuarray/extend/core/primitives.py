@@ -10,7 +10,7 @@ from gpuarray.core.primitive import Primitive, registry
 from gpuarray.lax.elsewhere import BY_NAME
 from gpuarray.names import no_attribute
 
-#: Primitives whose names in printed programs are not those of JAX's variables.
+#: Primitives whose printed names differ from JAX's variable names.
 _RENAMED = {
     "add_jaxvals_p": "add_any",
     "linear_solve_p": "custom_linear_solve",
@@ -29,8 +29,9 @@ def __getattr__(name: str) -> Primitive:
     found = None
     if name.endswith("_p"):
         plain = _RENAMED.get(name, name.removesuffix("_p"))
-        # Some names in printed programs, such as "scatter-add", are not identifiers. Those that
-        # programs do not have come first: a part of `device_put` is one that they have.
+        # Some names in printed programs, such as "scatter-add", are not identifiers. Names that
+        # programs do not contain come first: JAX's part of `device_put` has a name that programs
+        # contain.
         found = BY_NAME.get(name) or registry.get(plain) or registry.get(plain.replace("_", "-"))
     if found is None:
         raise no_attribute(__name__, name)

@@ -150,6 +150,6 @@ def cond(x, p=None) -> Array:
             f"jnp.linalg.cond: for {p=}, array must be square; got arr.shape={a.shape}"
         )
     value = norm(a, p, (-2, -1)) * norm(inv(a), p, (-2, -1))
-    # A singular matrix has an infinite condition number; one with NaN in it has none.
+    # A singular matrix has condition number inf; the result is nan only if the matrix has nan.
     undefined = isnan(value) & ~isnan(a).any((-2, -1))
     return where(undefined, np.inf, value)

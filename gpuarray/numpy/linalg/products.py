@@ -1,6 +1,7 @@
 """Products, diagonals and transposes under the names and signatures they have in `linalg`.
 
-Floor 6. In: matrices and vectors. Out: what the functions of the same name in gpuarray.numpy give.
+Floor 6. In: matrices and vectors. Out: the results of the functions of the same name in
+gpuarray.numpy.
 """
 
 from __future__ import annotations

@@ -149,10 +149,9 @@ def _pinv(a, rtol, hermitian):
 
 @_pinv.defjvp
 def _pinv_jvp(hermitian, primals, tangents):
-    # Through the singular vectors it would not exist where singular values are equal, as those of
-    # the identity are; P itself has a derivative wherever the rank does not change:
-    #   dP = -P dA P + P Pᴴ dAᴴ (1 - A P) + (1 - P A) dAᴴ Pᴴ P
-    # (Golub and Pereyra, 1973).
+    # Differentiating the singular vectors would fail where singular values are equal, as those of
+    # the identity are; P itself has a derivative wherever the rank does not change: dP = -P dA P +
+    # P Pᴴ dAᴴ (1 - A P) + (1 - P A) dAᴴ Pᴴ P (Golub and Pereyra, 1973).
     a, rtol = primals
     da, p = tangents[0], _pinv(a, rtol, hermitian)
     if hermitian:  # P is a function of the mean with the adjoint
@@ -280,7 +279,7 @@ def det(a) -> Array:
     a = inexact_matrix("det", a)
     check_square("det()", a)
     n = a.shape[-1]
-    # Small ones by formula: no factorisation, and smooth at singular matrices.
+    # Small ones by formula: no factorisation, and differentiable at singular matrices.
     if n == 1:
         return a[..., 0, 0]
     if n == 2:

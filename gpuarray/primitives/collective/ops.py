@@ -28,7 +28,7 @@ from gpuarray.primitives.define import do
 from gpuarray.primitives.linear import constant, zeros
 
 
-# Several names are a tuple; one may stand alone.
+# Several names are a tuple; a single one may be given alone.
 def _names(axis_name: Any) -> tuple:
     return axis_name if isinstance(axis_name, tuple) else (axis_name,)
 
@@ -72,7 +72,7 @@ def is_elementwise(eqn: Eqn) -> bool:
 
 
 def _same_along(layout: Layout | None, **params) -> Layout | None:
-    """Layout rule: all devices along the axes get the same; those of another group do not."""
+    """Layout rule: all devices along the axes get the same value; with groups they do not."""
     if params.get("axis_index_groups") is not None:
         return layout
     return with_names(layout, names_of(layout).difference(names_in(params)))
@@ -130,7 +130,7 @@ def _reduction(name: str, reduce: str, repeat: Callable[[Any, int], Any], **rule
             numbers = tuple(a + (a >= d) if isinstance(a, int) else a for a in rest)
             if own:
                 numbers = (*numbers, d)
-            # Where the batch axis is when the axes before it are gone.
+            # The position of the batch axis after the axes before it are removed.
             at = d - sum(isinstance(a, int) and a < d for a in numbers)
             out.append(reduced(x, numbers, axis_index_groups))
             out_dims.append(None if own else at)
@@ -365,12 +365,12 @@ def _cast_batch(axis, args, dims, *, axis_name):
 
 
 def _cast_transpose(ct, x, *, axis_name):
-    # What varied already has devices' own cotangents.
+    # Values that already varied have separate cotangents on each device.
     names = tuple(n for n in axis_name if n not in x.aval.vma)
     return tuple(psum_p.bind(ct, axes=names, axis_index_groups=None)) if names else (ct,)
 
 
-#: The identity, but for the type of its result, which varies along more axes.
+#: The identity, except that the type of its result varies along more axes.
 pcast_p = _collective(
     "pcast",
     aval=lambda x, *, axis_name: x,
@@ -446,7 +446,7 @@ def _to_all_of_several(axis, x, s, c, names: tuple, total: int, params: dict):
     x = do.transpose(x, permutation=(2 + s, 1 + s, 3 + s, 0, *kept))
     shape[s] = piece
     x = _reshape(x, (n, others, n, *shape))
-    # Along the other axes: what was numbered by destination is numbered by source.
+    # Along the other axes: blocks numbered by destination become blocks numbered by source.
     own = {"axis_name": rest, "axis_size": others}
     x = all_to_all_p.bind(x, split_axis=1, concat_axis=1, **(params | own))
     # [destination, front, back, source, ...]: sources in their order in front of the concatenated.
@@ -459,7 +459,7 @@ def _to_all_of_several(axis, x, s, c, names: tuple, total: int, params: dict):
 
 
 def _to_all_transpose(ct, x, *, split_axis, concat_axis, **params):
-    # The way back: what was split is joined, and the other way round.
+    # The inverse: exchange the split and the concatenated axis.
     return (all_to_all_p.bind(ct, split_axis=concat_axis, concat_axis=split_axis, **params),)
 
 

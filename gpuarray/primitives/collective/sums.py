@@ -3,7 +3,7 @@
 Floor 2. In: one device's value and the names of axes. Out: a value of another type. Along an axis a
 value is the same on all devices, varies, is a term of a sum (unreduced), or is the same with
 cotangents that are terms (reduced). Three of these operations exchange values as `psum`,
-`reduce_scatter` and `all_gather` do, which is what a device runs; the others are the identity.
+`reduce_scatter` and `all_gather` do, and a device runs those; the others are the identity.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from gpuarray.core.primitive import LINEAR, Primitive
 from gpuarray.primitives.axes import move_axis
 from gpuarray.primitives.collective import ops
 
-#: What a value is along an axis.
+#: The possible types of a value along an axis.
 INVARYING, VARYING, UNREDUCED, REDUCED = "invarying", "varying", "unreduced", "reduced"
 
 
 def state_along(aval: ShapedArray, name: Any) -> str:
-    """Return what a value is along an axis of the `shard_map` around."""
+    """Return the type of a value along an axis of the enclosing `shard_map`."""
     unreduced, reduced = sums_of(aval.layout)
     if name in aval.vma:
         return VARYING
@@ -64,7 +64,7 @@ def _defined(
         _checked(name, x, _names(params), source, to)
         return x if aval is None else aval(x, **params)
 
-    # Elements are added one by one, so an axis more may stand anywhere.
+    # Elements are added one by one, so an additional axis may be anywhere.
     def in_place(axis: Any, args: Any, dims: Any, **params: Any):
         return prim.bind(args[0], **params), dims[0]
 
@@ -96,7 +96,7 @@ def _other(
 ) -> Callable:
     """Return the transpose rule: the operation that takes cotangents back.
 
-    `of_varying` says that it takes varying ones.
+    `of_varying` means that it takes varying ones.
     """
 
     def transpose(ct: Any, x: Any, **params: Any):
@@ -113,7 +113,7 @@ unreduced_psum_p = _defined("unreduced_psum", UNREDUCED, INVARYING, _other(lambd
 #: The same value with another type of cotangent: terms.
 preduced_p = _defined("preduced", INVARYING, REDUCED, _other(lambda: unreduced_psum_p))
 
-#: What each device has, as a term of a sum.
+#: Each device's value, as a term of a sum.
 vary_unreduced_cast_p = _defined(
     "vary_unreduced_cast", VARYING, UNREDUCED, _other(lambda: reduced_vary_cast_p)
 )
@@ -133,7 +133,7 @@ unreduced_reduce_scatter_p = _defined(
     _first(lambda: unreduced_reduce_scatter_p, "scatter_dimension"),
 )
 
-#: Pieces put together, with cotangents that are terms.
+#: Concatenated pieces, with cotangents that are terms.
 all_gather_reduced_p = _defined(
     "all_gather_reduced",
     VARYING,
@@ -145,17 +145,17 @@ all_gather_reduced_p = _defined(
 
 
 def each_own(x: Any, names: tuple) -> Any:
-    """Return a value as one that varies along some axes: what all devices share is each one's."""
+    """Return a value cast to varying along some axes: a shared value becomes each device's own."""
     lacking = tuple(n for n in names if state_along(aval_of(x), n) == INVARYING)
     return ops.pcast_p.bind(x, axis_name=lacking) if lacking else x
 
 
-#: What is nothing but another type.
+#: Operations that only change the type.
 CASTS = frozenset({ops.pcast_p, preduced_p, vary_unreduced_cast_p, reduced_vary_cast_p})
 
 
 def of_device(prim: Primitive) -> Primitive:
-    """Return the collective that a device runs, for which types say nothing.
+    """Return the collective that a device runs, without type information.
 
     >>> of_device(unreduced_reduce_scatter_p)
     reduce_scatter

@@ -1,8 +1,8 @@
-"""Several exchanges of one kind as one: what buckets (compiler/partition/buckets.py) are made of.
+"""Several exchanges of one kind as one: the operations of buckets (compiler/partition/buckets.py).
 
 Floor 2. In: operands of all_gather, or of reduce_scatter, that go to the same devices. Out: a
-collective with a result for each, which is what the exchange of that operand alone would give. An
-engine sends them at once, in whatever way is its own.
+collective with a result for each, equal to that of a separate exchange of that operand. An engine
+sends them together, in its own way.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _EXCHANGES = {
 
 
 def exchange_of(prim: Primitive) -> str | None:
-    """Return what a network's model calls an operation; None for one that sends nothing.
+    """Return the name of an operation in a network's model; None for one that sends nothing.
 
     >>> exchange_of(ops.psum_p), exchange_of(all_gather_together_p)
     ('all_reduce', 'all_gather')
@@ -80,14 +80,14 @@ def exchange_of(prim: Primitive) -> str | None:
 
 
 def takes_several(prim: Primitive) -> bool:
-    """Whether exchanges of this kind can be one: it has several operands, or stands for one that
-    has.
+    """Whether exchanges of this kind can be merged: it has several operands, or there is a variant
+    that has.
     """
     return prim in _EXCHANGES and (prim.multiple_results or prim in _SEVERAL)
 
 
 def alone(prim: Primitive) -> Primitive:
-    """Return the exchange of one operand of which an operation does several; else the operation.
+    """Return the exchange of one operand that corresponds to one of several; else the operation.
 
     >>> alone(all_gather_together_p)
     all_gather
@@ -104,9 +104,9 @@ def members(prim: Primitive, params: dict, count: int) -> list[dict]:
 
 
 def shared_params(prim: Primitive, params: dict) -> tuple[Primitive, dict] | None:
-    """Return what does several exchanges as this one, and what their params have in common.
+    """Return the merged form of an exchange, and the params that merged exchanges must share.
 
-    None: each has to be done by itself.
+    None if it cannot be merged.
     """
     if prim not in _SEVERAL:
         return None
@@ -115,7 +115,7 @@ def shared_params(prim: Primitive, params: dict) -> tuple[Primitive, dict] | Non
 
 
 def joined_params(prim: Primitive, given: Sequence[dict]) -> dict[str, Any]:
-    """Return the params of several exchanges as one, given those of each."""
+    """Return the params of several merged exchanges, given those of each."""
     _, own = _SEVERAL[prim]
     common = {k: v for k, v in given[0].items() if k not in own}
     return {**common, "each": tuple({k: params[k] for k in own} for params in given)}

@@ -135,7 +135,7 @@ def _result_dtype(dtype, preferred):
     if preferred is None:
         return dtype
     kinds = dtypes.kind_of(dtype), dtypes.kind_of(preferred)
-    # Integers may become floats, but nothing else changes its kind.
+    # Integers may become floats, but otherwise the kind cannot change.
     if kinds[0] in "iu":
         compatible = kinds[1] in "iuf"
     else:
@@ -230,7 +230,7 @@ def _conv_numpy(avals, **p) -> Callable[..., Any]:
             g = batch_groups
             split = x.reshape(g, x.shape[0] // g, *x.shape[1:])
             x = split.swapaxes(0, 1).reshape(split.shape[1], g * x.shape[1], *x.shape[2:])
-        # Integers are widened by the product itself, which knows how far they reach.
+        # The product itself widens integers, since it knows their range.
         floats = dtypes.kind_of(working) in "fc"
         if floats:
             x, w = x.astype(working, copy=False), w.astype(working, copy=False)
@@ -265,7 +265,7 @@ def _one_signal(x, w, strides, dilation) -> bool:
 
 
 def _depthwise(out, x, w, groups: int, strides, dilation) -> None:
-    """Convolve each channel by itself: the sum over kernel positions of shifted images."""
+    """Convolve each channel separately: the sum over kernel positions of shifted images."""
     # Output features of each channel.
     per = w.shape[0] // groups
     spatial = out.shape[2:]
@@ -294,7 +294,7 @@ def _by_windows(out, x, w, groups: int, strides, dilation, product) -> None:
     # Strides from one window to the next, and from one element of a window to the next.
     outer = [s * k for s, k in zip(x.strides[2:], strides, strict=True)]
     inner = [s * k for s, k in zip(x.strides[2:], dilation, strict=True)]
-    # All windows at once, as a view: [group, image, *out, *kernel, channel].
+    # All windows as one view: [group, image, *out, *kernel, channel].
     view = np.lib.stride_tricks.as_strided(
         x,
         (groups, n, *spatial, *kernel, per),

@@ -18,7 +18,7 @@ from gpuarray.primitives.linear import as_factor, cast_like, zeros
 
 
 def dilated(length: int, dilation: int) -> int:
-    """Return the length of an axis whose elements stand `dilation` apart."""
+    """Return the length of an axis with its elements `dilation` apart."""
     return 0 if length == 0 else 1 + dilation * (length - 1)
 
 
@@ -67,7 +67,7 @@ def conv_right(t, out, lhs, rhs, **params):
 def conv_transpose(ct, lhs, rhs, **params):
     to_right = is_undefined(rhs)
     wanted, other = (rhs.aval, lhs) if to_right else (lhs.aval, rhs)
-    # An empty operand gets zeros: a convolution of nothing has no windows.
+    # An empty operand gets zeros: an empty convolution has no windows.
     if not (wanted.size and aval_of(other).size and aval_of(ct).size):
         return (None, zeros(wanted)) if to_right else (zeros(wanted), None)
     # Both factors have one dtype: that of the operands, or of the cotangent if it holds more.
@@ -107,7 +107,8 @@ def _to_left(ct, lhs, rhs, **p):
     groups = max(p["feature_group_count"], batches)
     padding = []
     lengths = _lengths(lhs, aval_of(rhs), aval_of(ct), p)
-    # Padding such that the result has the length of lhs; what one side lacks the other gets.
+    # Padding such that the result has the length of lhs; the padding of both sides is
+    # complementary.
     for (n, k, m), (low, _) in zip(lengths, p["padding"], strict=True):
         before = k - 1 - low
         padding.append((before, n + k - 1 - m - before))
@@ -178,7 +179,7 @@ def conv_batch(axis, args, dims, **params):
     if axis.size == 0:
         return _no_results(args, dims, params), 0
     if d is not None and e is not None:
-        # Each batch element has images and kernels of its own: it becomes a group.
+        # Each batch element has its own images and kernels: it becomes a group.
         by_batch = batches > 1
         lhs = _with_blocks(lhs, d, lhs_spec[0 if by_batch else 1], 1)
         rhs = _with_blocks(rhs, e, rhs_spec[0], 1)
@@ -186,12 +187,12 @@ def conv_batch(axis, args, dims, **params):
         params |= {f"{name}_group_count": count * axis.size}
         place, groups = out_spec[1], 1
     elif d is not None:
-        # Images of its own, kernels of all: more images.
+        # Separate images, shared kernels: more images.
         lhs = _with_blocks(lhs, d, lhs_spec[0], batches)
         place, groups = out_spec[0], 1
     else:
         assert e is not None  # a batch rule is asked only where some operand has the axis
-        # Kernels of its own: more output features, inside each group.
+        # Separate kernels: more output features, inside each group.
         groups = max(features, batches)
         rhs = _with_blocks(rhs, e, rhs_spec[0], groups)
         place = out_spec[1]
@@ -215,7 +216,7 @@ def _with_blocks(x: Any, dim: int, axis: int, groups: int) -> Any:
 
 def _no_results(args, dims, params) -> Any:
     """Return the result for a batch of no elements."""
-    # Shapes of one batch element, of which there is none.
+    # Shapes of one batch element: there is no batch element.
     one = [
         a if d is None else a.update(shape=a.shape[:d] + a.shape[d + 1 :])
         for a, d in zip(map(aval_of, args), dims, strict=True)

@@ -78,7 +78,7 @@ def _convolution(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
         if holes > 1:
             tests.append(Multiple(place, holes))
         places[dim], weights[own] = place.divided(holes)[0], w
-    # The window lies in the padding for every element.
+    # The window is in the padding for every element.
     if any(t.always is False for t in tests):
         return Constant(0, out)
     terms = (
@@ -94,7 +94,7 @@ def _product(eqn: Eqn) -> Eqn:
     """Return the product of two elements as an equation; for short floats in float32, unrounded."""
     aval = eqn.invars[0].aval.update(shape=(), weak_type=False)
     if storage_dtype(aval).kind not in "biufc" or storage_dtype(aval).itemsize < 4:
-        # Narrow floats are multiplied as float; integers stay as they are.
+        # Narrow floats are multiplied as float; integers are not converted.
         wide = dtypes.kind_of(aval.dtype) == "f"
         aval = aval.update(dtype=dtypes.float32) if wide else aval
     x, y, out = Var(aval), Var(aval), Var(aval)

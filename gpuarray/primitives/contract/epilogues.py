@@ -1,8 +1,9 @@
 """Epilogues of products: a bias, another matrix, ReLU and GELU, which libraries apply to sums
 before they write them.
 
-Floor 2. In: a product. Out: what may follow it, each as a formula of scalars that a compiler
-compares with what stands there, and the primitives of PRODUCTS, which are the product with it.
+Floor 2. In: a product. Out: the possible epilogues, each as a formula of scalars that a compiler
+compares with the equations that follow, and the primitives of PRODUCTS, which are the product with
+an epilogue.
 
 One definition of a formula serves three interpreters: equations of scalars, the current trace, and
 NumPy.
@@ -26,7 +27,7 @@ from gpuarray.primitives.define import do
 from gpuarray.primitives.elementwise.arithmetic import add_p, integer_pow_p, max_p, mul_p
 from gpuarray.primitives.elementwise.transcendental import tanh_p
 
-#: What libraries compute with: they sum in float32, and round once when they write.
+#: Dtypes that libraries compute with: they sum in float32, and round once when they write.
 DTYPES = (dtypes.float32, dtypes.float16, dtypes.bfloat16)
 
 
@@ -119,9 +120,9 @@ class _Numpy:
 
 
 def with_epilogue(x: Any, added: Sequence[Any], activation: str) -> Any:
-    """Return a product with what is added to it, and an activation, as values of the current trace.
+    """Return a product with addends and an activation, as values of the current trace.
 
-    What is added has an element for each of the product's last axis, or for each of the product.
+    An addend has an element for each of the product's last axis, or for each of the product.
     """
     aval = aval_of(x)
     for a in added:
@@ -140,7 +141,7 @@ def in_numpy(x: np.ndarray, added: Sequence[np.ndarray], activation: str, dtype:
 
 
 def as_matrices(shape: tuple[int, ...], added: Iterable[ShapedArray]) -> list[tuple[int, ...]]:
-    """Return how what is added to matrices of this shape is seen: one as a row, one like them."""
+    """Return the matrix shapes of addends of matrices of this shape: a row, or the same shape."""
     found: list[tuple[int, ...]] = []
     for a in added:
         found.append(shape[-1:] if a.size == shape[-1] and not found else shape)
@@ -222,7 +223,7 @@ PRODUCTS = {
 
 # ---- rules ----
 def epilogues(product: Eqn) -> tuple[Epilogue, ...]:
-    """Return what may follow a product of floats."""
+    """Return the possible epilogues of a product of floats."""
     dtype = product.outvars[0].aval.dtype
     return _epilogues(dtype) if dtype in DTYPES and product.outvars[0].aval.size else ()
 

@@ -1,4 +1,4 @@
-"""Factors of products and transforms: batch, rows, columns, and what is summed.
+"""Factors of products and transforms: batch, rows, columns, and the summed axis.
 
 Floor 2. In: avals and parameters. Out: `Factors` (core/factors.py).
 """
@@ -12,8 +12,8 @@ from gpuarray.core.factors import Factors
 
 
 def combined(operands, out) -> str | None:
-    """How sums of parts of the products are combined; None where each would be rounded to integers,
-    or tested for being 0.
+    """How sums of parts of the products are combined; None if each would be rounded to integers, or
+    compared with 0.
     """
     kinds = {dtypes.kind_of(a.dtype) for a in operands}
     kind = dtypes.kind_of(out.dtype)
@@ -31,7 +31,7 @@ def dot_factors(avals, out_avals, params) -> Factors:
     (lhs, rhs), (out,) = avals, out_avals
     ins, kept, summed = product_names(lhs, rhs, params["dimension_numbers"])
     how = combined(avals, out)
-    # Then what is summed over has to be whole.
+    # Then summed axes have to be whole.
     if how is None:
         ins = [[None if n in summed else n for n in names] for names in ins]
     owed = dict.fromkeys(summed, how) if how else None
@@ -87,7 +87,7 @@ def conv_factors(avals, out_avals, params) -> Factors:
         strict=True,
     )
     for i, k, o, stride, padding, dilation in geometry:
-        # A window of one element at every position: no result sees a neighbour.
+        # A window of one element at every position: no result depends on a neighbour.
         if (rhs.shape[k], stride, tuple(padding), dilation) == (1, 1, (0, 0), 1):
             ins[0][i] = outs[0][o] = f"s{i}"
 
@@ -106,7 +106,7 @@ def conv_factors(avals, out_avals, params) -> Factors:
 
 
 def fft_factors(avals, out_avals, params) -> Factors:
-    """All axes but the last ones, which are transformed."""
+    """All axes except the last ones, which are transformed."""
     count = avals[0].ndim - len(params["fft_lengths"])
     ins, outs = (
         [[d if d < count else None for d in range(a.ndim)] for a in some]

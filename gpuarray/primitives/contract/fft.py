@@ -62,10 +62,10 @@ def _aval(x: ShapedArray, *, fft_type: FftType, fft_lengths: tuple[int, ...]) ->
             f"fft_lengths {fft_lengths}."
         )
     if not rank:
-        # No axes: nothing changes.
+        # No axes: the identity.
         return x.strip_weak_type()
     outer, last = x.shape[: x.ndim - rank], fft_lengths[-1]
-    # IRFFT takes a half-spectrum; the length of the result cannot be told from it.
+    # IRFFT takes a half-spectrum, which does not determine the length of the result.
     expected = fft_lengths
     if fft_type is FftType.IRFFT:
         expected = (*fft_lengths[:-1], last // 2 + 1 if last else 0)
@@ -98,7 +98,7 @@ def _numpy(avals, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Callabl
     name = {FftType.FFT: "fftn", FftType.IFFT: "ifftn", FftType.RFFT: "rfftn"}.get(
         fft_type, "irfftn"
     )
-    # Only IRFFT needs to be told: n // 2 + 1 frequencies belong to n or n + 1 samples.
+    # Only IRFFT needs the length: n // 2 + 1 frequencies belong to n or n + 1 samples.
     lengths = {"s": fft_lengths} if fft_type is FftType.IRFFT else {}
     large = max(aval.size, prod(avals[0].shape)) >= _SHARED
 
@@ -138,7 +138,7 @@ def _transpose(ct, x, *, fft_type: FftType, fft_lengths: tuple[int, ...]):
 
 
 def _batch(axis, args, dims, **params):
-    # All other axes are in front of the transformed ones, so the batch axis goes first.
+    # All other axes precede the transformed ones, so the batch axis goes first.
     (x,), (dim,) = args, dims
     return fft_p.bind(move_axis(x, dim, 0), **params), 0
 

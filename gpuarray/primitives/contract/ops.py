@@ -38,7 +38,7 @@ _QUICK = 1 << 14  # multiplications below which NumPy's own integer loops are qu
 
 
 def _rank(dtype) -> tuple:
-    """Sort key of dtypes by what they hold: kind, then width or largest value, then signedness."""
+    """Sort key of dtypes by their range: kind, then width or largest value, then signedness."""
     kind = dtypes.kind_of(dtype)
     if kind == "b":
         return (0,)
@@ -74,7 +74,7 @@ def check_preferred(joined, preferred) -> None:
 
 
 def _bits(dtype) -> int:
-    """The width of a number, of a complex one that of a part; a bool counts as one bit."""
+    """The width of a number, for a complex one that of a part; a bool counts as one bit."""
     kind = dtypes.kind_of(dtype)
     if kind == "b":
         return 1
@@ -101,7 +101,7 @@ def matrix_product(working, out) -> Callable[[np.ndarray, np.ndarray], np.ndarra
     """Return a function [..., m, k] x [..., k, n] -> [..., m, n] with sums in `working`."""
     kind = dtypes.kind_of(working)
     if kind == "b":
-        # Any product of 1s: a float count, which BLAS makes fast, is 0 exactly if there is none.
+        # Products of 1s: a float count, for which BLAS is fast, is 0 exactly if there is none.
         return lambda a, b: np.matmul(a.astype(np.float32), b.astype(np.float32)) != 0
     if kind in "iu":
         return lambda a, b: integer_product(a, b, working).astype(out, copy=False)
@@ -137,7 +137,7 @@ def integer_product(a: np.ndarray, b: np.ndarray, out) -> np.ndarray:
     """
     plain = dtypes.int64 if out.itemsize > 4 else out
     if dtypes.kind_of(out) in "iu" and out.name.endswith(("int4", "int2", "int1")):
-        plain = dtypes.int32  # sub-byte types have no arithmetic of their own in NumPy
+        plain = dtypes.int32  # NumPy has no arithmetic on sub-byte types
     depth = a.shape[-1]
     # Multiplications: rows times summed length times columns.
     if a.size * b.shape[-1] <= _QUICK:
@@ -147,7 +147,7 @@ def integer_product(a: np.ndarray, b: np.ndarray, out) -> np.ndarray:
     # No partial sum can leave the integers that doubles hold.
     if depth * _bound(a) * _bound(b) < _EXACT:
         return np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64).astype(out)
-    # 64-bit products do not fit; nor do sums of so many halves (2**16 * 2**16 * 2**20 < 2**53).
+    # 64-bit products do not fit; nor do sums of this many halves (2**16 * 2**16 * 2**20 < 2**53).
     if out.itemsize > 4 or depth >= 1 << 20:
         return _wrapping_matmul(a, b, plain, out)
     (alo, ahi), (blo, bhi) = (_halves(x) for x in (a, b))
@@ -264,7 +264,7 @@ def _side(shape, batch, contract, sum_last: bool) -> _Side:
 
 
 def _is_matmul(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers) -> bool:
-    """Whether np.matmul computes this product on the operands as they are."""
+    """Whether np.matmul computes this product directly on the operands."""
     (lc, rc), (lb, rb) = dimension_numbers
     batch = tuple(range(len(lb)))
     if tuple(lb) != batch or tuple(rb) != batch or len(lc) != 1:
@@ -296,7 +296,7 @@ def _dot_numpy(
     joined = joined_dtype("dot_general", lhs.dtype, rhs.dtype)
     working = working_dtype(joined, aval.dtype, accumulate)
     direct = _is_matmul(lhs, rhs, dimension_numbers)
-    # Floats of one dtype in which sums are kept as well: NumPy's matmul as it is.
+    # Floats of one dtype that is also that of the sums: NumPy's matmul directly.
     same = lhs.dtype == rhs.dtype == working == aval.dtype and dtypes.kind_of(working) in "fc"
     plain = same and round_lhs is None and round_rhs is None
     small = plain and _is_many_small(lhs, rhs, dimension_numbers)
@@ -318,7 +318,7 @@ def _dot_numpy(
     return dot
 
 
-#: A stack of at least this many matrices, each product of at most this many multiplications, is
+#: Stacks of at least this many matrices, with products of at most this many multiplications, are
 #: computed without BLAS, whose calls cost more than such a product.
 _MANY, _SMALL = 128, 32
 #: Matrices multiplied at a time, so that intermediate results stay in cache.

@@ -44,7 +44,7 @@ class Precision(enum.Enum):
 
     @classmethod
     def _missing_(cls, value):
-        # Called by Enum for values that are no member: strings and None.
+        # Enum calls it for values that are not members: strings and None.
         name = _SYNONYMS.get(value) if value is None or isinstance(value, str) else None
         return None if name is None else cls[name]
 
@@ -122,7 +122,7 @@ PrecisionLike = (
 
 
 def _one(given) -> Any:
-    """Return the precision that one string or value stands for, None if it is none."""
+    """Return the precision meant by one string or value, None if there is none."""
     if isinstance(given, (Precision, DotAlgorithm, DotAlgorithmPreset)):
         return given
     # Precision's own names first, then those of algorithms.
@@ -134,7 +134,7 @@ def _one(given) -> Any:
 
 
 def canonicalize_precision(precision) -> Any:
-    """Return None, a pair of Precision, or an algorithm, for what a user wrote.
+    """Return None, a pair of Precision, or an algorithm, for a user's argument.
 
     None reads the setting `default_matmul_precision`.
 
@@ -164,7 +164,7 @@ def canonicalize_precision(precision) -> Any:
 
 
 def rounding_of(precision) -> tuple[Any, Any, Any]:
-    """Return (lhs dtype, rhs dtype, sum dtype) that an algorithm asks for; None leaves it as it is.
+    """Return an algorithm's (lhs dtype, rhs dtype, sum dtype); None leaves one unchanged.
 
     Algorithms that add up several narrow products (X3, X6, X9) exist to come near float32: the CPU,
     which has float32, uses it. Named bf16 and TF32 algorithms trade exactness for speed that a CPU

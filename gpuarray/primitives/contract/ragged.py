@@ -1,4 +1,4 @@
-"""Ragged products: one axis of lhs is split into groups, each with a matrix of its own.
+"""Ragged products: one axis of lhs is split into groups, each multiplied by its own matrix.
 
 Floor 2. In: lhs, rhs and the sizes of the groups. Out: `ragged_dot_general`, a loop of ordinary
 products over groups.
@@ -103,7 +103,7 @@ def _check(lhs, rhs, group_sizes, numbers) -> None:
             f"dimension is contracting or batch, got rhs_group_dimensions {groups}."
         )
     if mode == "rows":
-        # The group axis of rhs may have no other role.
+        # The group axis of rhs must not be used otherwise.
         (_, rc), (_, rb) = numbers.dot_dimension_numbers
         if groups[0] in (*rc, *rb):
             raise TypeError(
@@ -154,7 +154,7 @@ def _aval(
         (group,) = numbers.rhs_group_dimensions
         rhs = rhs.update(shape=tuple(n for i, n in enumerate(rhs.shape) if i != group))
     aval = dot_aval(lhs, rhs, dimension_numbers=dims, preferred_element_type=preferred_element_type)
-    # Groups of a sum are results of their own, stacked in front.
+    # Groups of a sum are separate results, stacked in front.
     shape = (group_sizes.shape[-1], *aval.shape) if mode == "contracting" else aval.shape
     return aval.update(shape=shape)
 
@@ -182,15 +182,14 @@ def _numpy(
     if group_sizes.ndim == 1:
         _fill(out, lhs, rhs, group_sizes, numbers, params)
         return out
-    # One row of group sizes for every entry of the leading axes: each is a ragged product by
-    # itself.
+    # One row of group sizes for every entry of the leading axes: each is a separate ragged product.
     (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
     # Groups of a sum are in front of all other axes of the result.
     shift = 1 if mode_of(numbers) == "contracting" else 0
     out_axes = (*lb, *free_axes(lhs.ndim, lb, lc))
     axes = prefix_axes(numbers, lhs.ndim)
     for index in np.ndindex(group_sizes.shape[:-1]):
-        # The entry as slices of length 1, so that axis numbers stay what they are.
+        # The entry as slices of length 1, so that axis numbers do not change.
         one = {d: slice(i, i + 1) for d, i in zip(axes, index, strict=True)}
         left = lhs[tuple(one.get(d, slice(None)) for d in range(lhs.ndim))]
         there = dict(zip((*rb, *rc), (*lb, *lc), strict=True))  # rhs axis -> lhs axis
@@ -219,7 +218,7 @@ def _fill(out, lhs, rhs, group_sizes, numbers, params) -> None:
         # Everything along the axes before it.
         return (slice(None),) * axis + (slice(start, end),)
 
-    # Sizes may add up to more than the axis has; what is beyond it is ignored.
+    # Sizes may add up to more than the axis has; the excess is ignored.
     ends = np.minimum(np.cumsum(group_sizes.astype(np.int64)), lhs.shape[ragged])
     start = 0
     # One ordinary product for each group.
@@ -230,7 +229,7 @@ def _fill(out, lhs, rhs, group_sizes, numbers, params) -> None:
             right = rhs.take(index, numbers.rhs_group_dimensions[0])
             axis = len(lb) + free_axes(lhs.ndim, lb, lc).index(ragged)
             target = cut(axis, start, end)
-        # Each group sums its own stretch of the axis, into a result of its own.
+        # Each group sums its part of the axis, into a separate result.
         elif mode == "contracting":
             right = rhs[cut(rc[lc.index(ragged)], start, end)]
             target = (index,)

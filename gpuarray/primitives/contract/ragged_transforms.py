@@ -2,7 +2,7 @@
 
 Floor 2. In: the operands of a rule. Out: values made of ragged products. With rows in groups (each
 row times the matrix of its group), the cotangent of the rows is such a product again; that of the
-matrices sums over the rows of each group. With sums in groups it is the other way round.
+matrices sums over the rows of each group. With sums in groups it is the reverse.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def ragged_batch(axis, args, dims, *, ragged_dot_dimension_numbers: Any, **param
 
 
 def prefix_axes(numbers: Any, ndim: int) -> tuple[int, ...]:
-    """Return the lhs axes that may have group sizes of their own: those before the ragged one."""
+    """Return the lhs axes that may have separate group sizes: those before the ragged one."""
     (lc, _), (lb, _) = numbers.dot_dimension_numbers
     (ragged,) = numbers.lhs_ragged_dimensions
     if ragged in lb:

@@ -1,5 +1,5 @@
-"""Rewrite rules of `dot_general` (operands exchanged or turned, or multiplication and sum) and of
-convolution (which windows it sums over).
+"""Rewrite rules of `dot_general` (exchanging or transposing operands, or multiplication and sum)
+and of convolution (the windows it sums over).
 
 Floor 2. In: an equation. Out: as in core/rewrite.py.
 """
@@ -61,8 +61,8 @@ def _turned(eqn: Eqn, side: int, order: tuple[int, ...], operand: Var) -> Eqn | 
     summed, both = ([tuple(axes) for axes in of] for of in eqn.params["dimension_numbers"])
     own = _roles(eqn)[side].own
     batch, steps, rest = (tuple(order[d] for d in of) for of in (both[side], summed[side], own))
-    # Batch axes in front, then rows and steps in either order: what a library takes as a matrix or
-    # its transpose.
+    # Batch axes in front, then rows and summed axes in either order: a library takes it as a matrix
+    # or its transpose.
     if tuple(range(len(order))) not in ((*batch, *rest, *steps), (*batch, *steps, *rest)):
         return None
     summed[side], both[side] = steps, batch
@@ -156,11 +156,11 @@ def windows(eqn: Eqn) -> WindowedProduct:
             strict=True,
         )
     )
-    # How far apart neighbours along each axis are, named as in WindowedProduct.
+    # The stride of each axis, named as in WindowedProduct.
     n, c, *left = _distances(lhs, numbers.lhs_spec)
     f, d, *right = _distances(rhs, numbers.rhs_spec)
     m, h, *result = _distances(out, numbers.out_spec)
-    # A group of features has channels of its own, a group of the batch images.
+    # A group of features has its own channels, a group of the batch its own images.
     group = images * n if by_batch > 1 else channels * c
     return WindowedProduct(
         groups,
@@ -175,5 +175,5 @@ def windows(eqn: Eqn) -> WindowedProduct:
 
 
 def _distances(shape: tuple[int, ...], axes: tuple[int, ...]) -> list[int]:
-    """Return how many elements apart neighbours along some axes are."""
+    """Return the strides of some axes, in elements."""
     return [math.prod(shape[d + 1 :]) for d in axes]

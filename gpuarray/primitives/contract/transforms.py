@@ -53,7 +53,7 @@ def dot_rules(dot: Callable[..., Any]) -> dict[str, Any]:
         start = count + len(free_x) if first else count
         ct_free_y = range(start, start + len(free_y))
         numbers = ((tuple(ct_free_y), tuple(free_y)), (tuple(range(count)), tuple(rb)))
-        # Sum over y's free axes: these are the ones that the result has and x has not.
+        # Sum over y's free axes: those that the result has and x does not have.
         grad = dot(ct, y, dimension_numbers=numbers, **params)
         # The product leaves y's contracting axes sorted; x has them in the order they were paired.
         summed = [lc[i] for i in np.argsort(rc)]

@@ -96,7 +96,7 @@ mul_p = elementwise(
         algebra=lambda eqn: "squared" if eqn.invars[0] is eqn.invars[1] else "",
     ),
     jvp=(
-        # Tangents take the same `out_dtype`: they are those of the wide product.
+        # Tangents use the same `out_dtype`: they are those of the wide product.
         lambda t, out, x, y, **given: do.mul(t, y, **given),
         lambda t, out, x, y, **given: do.mul(x, t, **given),
     ),
@@ -112,7 +112,7 @@ mul_p = elementwise(
 
 def _divide_signed(x, y):
     if x.ndim == y.ndim == 0 and (divisor := int(y)) not in (0, -1):
-        # Of single numbers, Python's integers are faster than so many calls of NumPy.
+        # For single numbers, Python's integers are faster than many NumPy calls.
         dividend = int(x)
         size = abs(dividend) // abs(divisor)
         return x.dtype.type(size if (dividend < 0) == (divisor < 0) else -size)
@@ -395,8 +395,8 @@ def _words(stored):
 
 
 def _by_bits(avals) -> bool:
-    # Of random keys and the like. nan words would differ from themselves as numbers; integers
-    # compare as they are.
+    # For random keys and the like. nan words would differ from themselves as numbers; integers
+    # compare exactly.
     dtype = avals[0].dtype
     return isinstance(dtype, dtypes.ExtendedDType) and dtype.storage.kind != "u"
 
@@ -448,7 +448,7 @@ le_to_p = _total_order("le_to", np.less_equal, "<=")
 
 
 def _identity(name: str, **rules) -> Primitive:
-    # weight=0: an identity costs nothing where it is fused.
+    # weight=0: a fused identity costs nothing.
     return Primitive(
         name, Kind.POINTWISE, aval=lambda x: x, numpy=fresh, cuda="{0}", weight=0, **rules
     )
@@ -464,7 +464,7 @@ stop_gradient_p = _identity(
 stage_p = _identity("stage", jvp=LINEAR, transpose=lambda ct, x: (do.stage(ct),))
 
 
-#: Makes all operands available before anything that uses a result starts: nothing fuses across it.
+#: Makes all operands available before any use of a result starts: nothing fuses across it.
 optimization_barrier_p = Primitive(
     "optimization_barrier",
     Kind.LIBRARY,

@@ -53,7 +53,7 @@ def _as_unsigned(x):
     """View `x` as an unsigned NumPy integer; the spare bits of narrow integers are 0."""
     kind, bits = dtypes.kind_of(x.dtype), dtypes.itemsize_bits(x.dtype)
     if bits < 8:
-        # Integers below 8 bits lie in bytes of their own: mask what the sign extension set.
+        # Integers below 8 bits are stored in a byte each: mask the sign extension.
         return x.astype(np.int8).view(np.uint8) & np.uint8((1 << bits) - 1)
     return x.view(UNSIGNED_TWIN[x.dtype]) if kind == "i" else x
 
@@ -78,12 +78,12 @@ def _shift_right_logical(x, y):
 
 
 def _shift_right_arithmetic(x, y):
-    # For amounts of the width or more NumPy leaves signs; negative ones count as huge.
+    # For amounts of the width or more the result is all sign bits; negative ones count as huge.
     return _same_bits(np.right_shift(_as_signed(x), _as_signed(y)), x.dtype)
 
 
 def _population_count(x):
-    # Bits of negative numbers count as those of their words.
+    # Count the bits of a negative number's two's complement word.
     return np.bitwise_count(_as_unsigned(x)).astype(x.dtype)
 
 
@@ -188,14 +188,14 @@ def _bitcast_pick(avals, *, new_dtype):
         return lambda x: x.view(new_dtype).copy()
 
     def regroup(x):
-        whole = np.array(x, order="C", ndmin=1)  # a copy, so the result shares nothing with x
+        whole = np.array(x, order="C", ndmin=1)  # a copy, so the result shares no memory with x
         return whole.view(new_dtype).reshape(shape)
 
     return regroup
 
 
 def _repack(x, old_bits, new_dtype, new_bits, shape):
-    """Regroup bits, lowest first: NumPy keeps elements below 8 bits in bytes of their own."""
+    """Regroup bits, lowest first: NumPy stores elements below 8 bits in a byte each."""
     data = np.array(x, order="C", ndmin=1)
     # 4-bit integers unpack from plain bytes; narrow floats are viewed as such already.
     if old_bits < 8 and dtypes.kind_of(data.dtype) in "iu":
@@ -225,7 +225,7 @@ def _bitcast_text(avals, *, new_dtype) -> str:
     return from_word(new_dtype, word_of(avals[0].dtype, "{0}"))
 
 
-# Pointwise where the widths agree; otherwise the result has an axis more or less, as its aval says.
+# Pointwise if the widths agree; otherwise the result has one axis more or less, as its aval says.
 bitcast_convert_type_p = Primitive(
     "bitcast_convert_type",
     Kind.POINTWISE,

@@ -65,7 +65,7 @@ def _choose_whole(which, no, yes):
     """One condition for all."""
     if yes.shape != no.shape or which.ndim > yes.ndim:
         return np.where(which, yes, no)
-    # The result must be memory of its own.
+    # The result must not share memory with an operand.
     return (yes if which else no).copy()
 
 
@@ -75,7 +75,7 @@ _choose.writes_out = True  # pyright: ignore[reportFunctionMemberAccess]
 def _select_pick(avals) -> Callable[..., Any]:
     which, *cases = avals
     if len(cases) == 1:
-        # One case: nothing to choose, but the result must be memory of its own.
+        # Only one case, but the result must not share its memory.
         return lambda which, case: fresh(case)
     if which.dtype == np.bool_:
         if which.ndim:
@@ -84,7 +84,8 @@ def _select_pick(avals) -> Callable[..., Any]:
 
     def select(which, *cases):
         out = cases[0]
-        for number, case in enumerate(cases[1:], 1):  # an index out of range takes the nearest case
+        # an index out of range is clamped to the nearest case
+        for number, case in enumerate(cases[1:], 1):
             out = choose(which >= which.dtype.type(number), case, out)
         return out
 
@@ -99,7 +100,7 @@ def _chosen(eqn: Eqn) -> Atom | None:
     if len(eqn.invars) == 3 and (same := _either(eqn)) is not None:
         return same
     if not isinstance(which, Literal) or len(eqn.invars) != 3:
-        # Several cases are left as they are: the index would have to be clamped first.
+        # Several cases are not simplified: the index would have to be clamped first.
         return None
     case = eqn.invars[2 if which.val else 1]
     return case if case.aval.shape == eqn.outvars[0].aval.shape else None

@@ -36,7 +36,7 @@ def _convert_aval(x: ShapedArray, *, new_dtype, weak_type: bool, sharding=None) 
 
 def _convert_pick(avals, *, new_dtype, weak_type, sharding=None):
     old = avals[0].dtype
-    # Nothing to convert, but the result must be memory of its own.
+    # No conversion, but the result must not share the operand's memory.
     if old == new_dtype:
         return fresh
     source, target = dtypes.kind_of(old), dtypes.kind_of(new_dtype)
@@ -55,9 +55,11 @@ def _real_rule(old, new):
     if source == "f" and target in "iu":
         return lambda x: float_to_int(x, new)
     if target == "c" and source == "f" and old.itemsize < 4:
-        return lambda x: x.astype(np.float32).astype(new)  # not every narrow float knows complex
+        # not every narrow float converts to complex
+        return lambda x: x.astype(np.float32).astype(new)
     if old.itemsize == new.itemsize == 1 and is_foreign(old) and is_foreign(new):
-        # Nor do the types of ml_dtypes all know one another; what is between holds their values.
+        # Not all types of ml_dtypes convert to one another; the intermediate type holds their
+        # values.
         between = np.dtype(np.float32 if target == "f" else np.int32)
         return lambda x: x.astype(between).astype(new)
     return lambda x: x.astype(new)
@@ -103,8 +105,8 @@ def _to_signed(x, dtype):
     """Convert floats to int32 or int64, saturating."""
     out = np.asarray(x.astype(dtype))
     lowest, highest = np.iinfo(dtype).min, np.iinfo(dtype).max
-    # Processors mark what did not fit (nan included) with the lowest integer, or saturate as we
-    # want it: only elements so marked need a second look.
+    # Processors mark values that did not fit (nan included) with the lowest integer, or saturate as
+    # required: only marked elements need a second look.
     marked = out == lowest
     if marked.any():
         bad = x[marked]
@@ -296,7 +298,7 @@ imag_p = elementwise(
     numpy=lambda x: x.imag.copy(),
     cuda="{0}.im",
 )
-# `input_dtype` says what the operand was before it was conjugated: its tangents are of that type.
+# `input_dtype` is the operand's type before conjugation: its tangents have that type.
 conj_p = elementwise(
     "conj",
     jvp=LINEAR,

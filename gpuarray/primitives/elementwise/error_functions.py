@@ -186,11 +186,11 @@ def _minus_log1p(x):
 def _erf_inv_single(x):
     """Inverse of erf such that √2 erf_inv(u), a normal variate, is within 2 ulp of JAX's.
 
-    XLA's roundings are followed step by step only where they matter: at u of about 0.62 to 0.68,
-    where the result and its factors lie at unlucky places between powers of two, and in the tails.
+    XLA's roundings are followed step by step only where they matter: for u of about 0.62 to 0.68,
+    where the result and its factors are close to powers of two, and in the tails.
     """
-    # w = -log(1 - x²), in place. Its error, not the relative one, goes into the polynomial, so that
-    # log does, whose loops are a fifth of log1p's.
+    # w = -log(1 - x²), in place. The polynomial depends on its absolute, not on its relative error,
+    # so log is sufficient, whose loops take a fifth of the time of log1p's.
     w = x * x
     np.subtract(np.float32(1), w, out=w)
     np.log(w, out=w)
@@ -215,7 +215,7 @@ def _erf_inv_double(x):
     (end, _, shift, coefficients), *rest = _DOUBLE
     out = _polynomial(w - shift, coefficients)
     start = end
-    for end, _, shift, coefficients in rest:  # the tails are rare: they are done apart
+    for end, _, shift, coefficients in rest:  # the tails are rare: compute them separately
         tail = (w >= start) & (w < end)
         if tail.any():
             out[tail] = _polynomial(np.sqrt(w[tail]) - shift, coefficients)

@@ -1,7 +1,7 @@
 """Between elements of an extended dtype and the numbers that they are made of.
 
 Floor 2. In: arrays of numbers, whose last axes are those of one element, or arrays of an extended
-dtype. Out: the same bytes as the other. Whether users may convert is for lax/convert.py to ask.
+dtype. Out: the same bytes as the other type. lax/convert.py checks whether users may convert.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def _by_x(name: str):
     return rule
 
 
-# There is no closed form: a primitive of its own, by differences.
+# There is no closed form: a separate primitive, by finite differences.
 def _by_parameter(name: str, of: int):
     slope = f"{name}_slope"
     return lambda t, y, *operands: do.mul(t, getattr(do, slope)(*operands, of=of))
@@ -70,7 +70,7 @@ def _hyp1f1(a, b, x):
 
 
 def _far_1f1(a, b, x):
-    """1F1 of large operands: as far as a series says it, otherwise nan."""
+    """1F1 of large operands: by a series where it converges, otherwise nan."""
     pole = lambda v: (v <= 0) & (v == np.floor(v))
     ends = pole(a)  # a polynomial
     left = (x < 0) & ~ends  # 1F1(a, b, x) = e^x 1F1(b - a, b, -x) (13.2.39)
@@ -92,7 +92,7 @@ def _far_1f1(a, b, x):
         going &= np.abs(term) > 1e-17 * np.abs(total)
         if not going.any():
             break
-    # What is left of larger terms, of both signs, has no digits.
+    # After cancellation of larger terms the sum has no correct digits.
     lost = turns & ((most > 1e12 * np.abs(total)) | np.isinf(most))
     total = np.where((going & ~far) | lost, np.nan, total)
     logs = [sp.gammaln(b), -sp.gammaln(p), size + turned, (p - b) * np.log(np.abs(size))]
@@ -105,7 +105,7 @@ def _far_1f1(a, b, x):
 
 
 def _hyp2f1(a, b, c, x):
-    # SciPy's leaves its stack for some operands of which another is nan.
+    # SciPy's function leaves its stack for some operands if another is nan.
     known = ~np.isnan(a + b + c + x)
     return np.where(known, sp.hyp2f1(*(np.where(known, v, 0.5) for v in (a, b, c, x))), np.nan)
 
@@ -155,7 +155,7 @@ def _differences(function, of: int):
 
 
 def _slope(name: str, function, arity: int, weight: float) -> Primitive:
-    """Define the primitive `name`_slope, whose parameter `of` says by which operand."""
+    """Define the primitive `name`_slope, whose parameter `of` is the number of the operand."""
     full, operands = f"{name}_slope", ", ".join(f"{{{i}}}" for i in range(arity))
 
     def by_x(t, y, *xs, of: int):

@@ -65,7 +65,7 @@ def _expn(n, x):
 
 def _fractional_order(n, x):
     """E_n(x) of fractional order: a power series up to x = 1, a continued fraction above."""
-    # Each side gets arguments of its own range, so that neither overflows for the other's.
+    # Each branch gets arguments in its own range, so that neither overflows in the other's.
     low, high = np.minimum(x, 1.0), np.maximum(x, 1.0)
     # E_n(x) = Γ(1 - n) x^(n - 1) - Σ (-x)^k / (k! (1 - n + k)), DLMF 8.19.10.
     series, term = np.zeros_like(low + n), 1.0

@@ -1,4 +1,4 @@
-"""Operands that change nothing, such as 1 in a product: rules by which an operation goes away.
+"""Neutral operands, such as 1 in a product: rules that remove an operation.
 
 Floor 2. In: equations of two operands. Out: the other operand, where the result equals it bit for
 bit: nan, -0.0 and infinities included. Complex numbers stay: (a + bi) * 1 mixes their parts.

@@ -177,7 +177,7 @@ def _polygamma(m, x):
 
 
 def _igamma(a, x):
-    # P(0, x) is 1; there is no value at (0, 0), nor for negative orders.
+    # P(0, x) is 1; it is undefined at (0, 0), and for negative orders.
     return np.where(a > 0, sp.gammainc(a, x), np.where((a == 0) & (x > 0), 1.0, np.nan))
 
 
@@ -228,7 +228,7 @@ def _igamma_slope(a, x):
     a, x = np.broadcast_arrays(a, x)
     out = np.where((a > 0) & (x >= 0), 0.0, np.nan)
     inside = (a > 0) & (x > 0)
-    # Each half sees only elements of its own.
+    # Each branch only gets its own elements.
     for where, rule in ((inside & (x < a), _lower_slope), (inside & (x >= a), _upper_slope)):
         if where.any():
             out[where] = rule(a[where], x[where])

@@ -54,7 +54,7 @@ class Tolerance(Struct):
 # How exact a result is asked to be is written into the graph. There are two ways for float32: in
 # float32, within the errors of the processor's own functions, and in float64, rounded once.
 _ACCURACY = {"accuracy": None}
-#: Units in the last place that functions of float32 stay within where nothing is asked for: NumPy's
+#: Accuracy of float32 functions in units in the last place, if none is requested: NumPy's
 #: vectorised loops, and CUDA's functions (tanf is the least exact).
 _NUMPY_ULPS, _CUDA_ULPS = 5, 4
 
@@ -74,7 +74,7 @@ _FEW = 512
 
 
 def _with_accuracy(name: str, usual_pick, usual_text, rough: bool):
-    """The rules of a function for NumPy and CUDA, by the accuracy that is asked for.
+    """The rules of a function for NumPy and CUDA, by the requested accuracy.
 
     `rough` says that NumPy's vectorised loop errs by more than 2 units: a few numbers are then
     computed in float64 anyway. Finite differences, which magnify the error, are made of few.

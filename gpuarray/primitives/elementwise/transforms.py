@@ -37,7 +37,7 @@ def sub_jvp(primals, tangents):
     out = do.sub(*primals)
     t, u = tangents
     if is_zero(u):
-        # Only the tangent of x: nothing is subtracted from it.
+        # The tangent of x only: there is no second term.
         return out, broadcast_like(t, aval_of(out))
     return out, broadcast_like(do.neg(u), aval_of(out)) if is_zero(t) else do.sub(t, u)
 
@@ -63,7 +63,7 @@ def whole_quotient(x, y):
 
 def abs_derivative(t, out, x):
     if dtypes.kind_of(aval_of(x).dtype) != "c":
-        # At 0, where there is no derivative, it is that of x.
+        # At 0, where there is no derivative, use that of x.
         return do.select_n(do.ge(x, constant(x, 0)), do.neg(t), t)
     # d|x| = Re(conj(x) dx) / |x|.
     conjugate = do.conj(x, input_dtype=aval_of(x).dtype)
@@ -150,7 +150,8 @@ def batch_with_scalars(name: str, scalars: tuple[int, ...]):
         ]
         moving = [(a, d) for a, d, stay in zip(avals, dims, stays, strict=True) if not stay]
         _, dim = moving[0]
-        # All batched at the same axis: nothing moves. Otherwise the batch axis goes to the front.
+        # All batched at the same axis: no transposition. Otherwise the batch axis goes to the
+        # front.
         if dim is None or any(d != dim or a.ndim != whole + 1 for a, d in moving):
             shape = next(
                 a.shape if d is None else a.shape[:d] + a.shape[d + 1 :]
@@ -185,7 +186,7 @@ def _masked(kept, t, out):
 
 
 #: The tangents pass where the lower bound, the operand, or the upper bound is the result; on a
-#: bound none does, as in JAX.
+#: bound none passes, as in JAX.
 CLAMP_JVP = (
     lambda t, out, low, x, high: _masked(do.and_(do.gt(low, x), do.lt(low, high)), t, out),
     lambda t, out, low, x, high: _masked(do.and_(do.gt(x, low), do.lt(x, high)), t, out),

@@ -1,8 +1,8 @@
 """Element rules of gathers and scatters, and update rules of scatters.
 
 Floor 2. In: equations. Out: accesses and coordinates, as in core/element_rules.py. With few
-updates, each element of a scatter's result goes through all of them in order; many are written to
-their targets, or first sorted by them (in_order.py).
+updates, each element of a scatter's result tests all of them in order; many are written to their
+targets, possibly sorted by target first (in_order.py).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _gather(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
             places[d] = places[d] + clamped(looked)
 
     def fill() -> Access:
-        # The value of what is read out of bounds.
+        # The value of reads out of bounds.
         value = eqn.params["fill_value"]
         if mode is GatherScatterMode.ONE_HOT:
             value = 0
@@ -105,7 +105,7 @@ def _reads(eqn: Eqn, operand: int) -> int:
 
 
 def _target(eqn: Eqn, at: Places, get: Get) -> tuple[list[Index], list[Below]]:
-    """Return where an update goes in the operand, and tests of whether that is in bounds."""
+    """Return the target of an update in the operand, and tests of whether it is in bounds."""
     # From coordinates in the updates to those in the operand.
     w = ScatterWindows(eqn)
     axes = w.numbers.update_window_dims
@@ -125,13 +125,14 @@ def scatter_rules(
 ) -> tuple[ElementRule, UpdateRule]:
     """Return the rules of a scatter whose updates are merged by the primitive `merge`.
 
-    With None they are merged by the equation's own Graph, or replace what is there if it has none.
+    If None, they are merged by the equation's own Graph, or replace the old element if there is
+    none.
     """
 
     def merged(eqn: Eqn) -> Eqn | Graph | None:
         if merge is None:
             body: Graph | None = eqn.params.get("update_jaxpr")
-            # A body that returns the update itself replaces what is there.
+            # A body that returns the update itself means replacement.
             return None if body is None or body.outvars[0] is body.invars[1] else body
         a, b, out = (Var(eqn.outvars[0].aval.update(shape=())) for _ in range(3))
         return Eqn(merge, [a, b], [out], {})
@@ -143,7 +144,7 @@ def scatter_rules(
     def scatter(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
         """Fold each element with all updates, in order, that have it as target."""
         w, aval = ScatterWindows(eqn), eqn.outvars[0].aval
-        # An element looks at the updates of its own place along batching axes.
+        # Along batching axes, an element only tests the updates of its own position.
         numbers = w.numbers
         pairs = zip(
             numbers.scatter_indices_batching_dims, numbers.operand_batching_dims, strict=True

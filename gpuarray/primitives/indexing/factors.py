@@ -25,7 +25,8 @@ from gpuarray.primitives.movement.factors import converted
 
 _int32 = np.dtype(np.int32)
 _MOST = 2**31  # positions that an int32 counts
-#: What scatters owe where updates are in pieces, and what their operand is but for the first piece.
+#: The pending reduction of scatters with sharded updates, and the operand on all devices but the
+#: first.
 _OWED = {
     "scatter-add": ("sum", Identity.NEGATIVE_ZERO),
     "scatter-sub": ("sum", Identity.NEGATIVE_ZERO),
@@ -45,7 +46,7 @@ def _of_operand(shape, windows, mapped, removed, batching: Mapping[int, int]) ->
         if d in batching:
             names.append(f"batch{batching[d]}")
         elif windows[d] == n and d not in removed:
-            # In full, and so from the front: no index moves such a window.
+            # Taken in full, so no index moves such a window.
             names.append(f"window{d}")
         else:
             single = d in mapped and windows[d] == 1 and n <= _MOST
@@ -54,7 +55,7 @@ def _of_operand(shape, windows, mapped, removed, batching: Mapping[int, int]) ->
 
 
 def gather_factors(avals, out_avals, params) -> Factors:
-    """Batch axes, windows taken in full, and rows of a table, of which one piece has each."""
+    """Batch axes, windows taken in full, and rows of a table, each of which is on one piece."""
     (operand, indices), (out,) = avals, out_avals
     numbers, sizes = params["dimension_numbers"], params["slice_sizes"]
     batching = dict(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims))
@@ -68,14 +69,14 @@ def gather_factors(avals, out_avals, params) -> Factors:
     rows = {name: d for d, name in enumerate(table) if str(name).startswith("row")}
     at = [f"batch{j}" for j in range(indices.ndim - 1)]
     removed = {*numbers.collapsed_slice_dims, *batching}
-    # The result's axes are those of windows and of batches, in the order that `offset_dims`
-    # says. A row of a table has length 1 in a window: no factor goes along it.
+    # The result's axes are those of windows and of batches, in the order given by `offset_dims`. A
+    # row of a table has length 1 in a window: no factor corresponds to it.
     windows = iter(n if n not in rows else None for d, n in enumerate(table) if d not in removed)
     batch = iter(at)
     kept = [next(windows if d in numbers.offset_dims else batch) for d in range(out.ndim)]
 
     def resize(params, ins, outs):
-        # Windows taken in full are those of the piece.
+        # Windows taken in full have the length of the piece.
         taken = (n if w == m else w for n, m, w in zip(ins[0], operand.shape, sizes, strict=True))
         return params | {"slice_sizes": tuple(taken)}
 
@@ -96,7 +97,7 @@ def gather_factors(avals, out_avals, params) -> Factors:
         )
         if mode not in (GatherScatterMode.FILL_OR_DROP, GatherScatterMode.ONE_HOT):
             return [found]
-        # Out of bounds of the whole: the first piece has what is read there.
+        # For indices out of bounds of the whole, the first piece gives the fill value.
         fill = default_fill(operand.dtype) if params["fill_value"] is None else params["fill_value"]
         fill = fill_element(operand, 0 if mode is GatherScatterMode.ONE_HOT else fill)
         shape = aval_of(found).shape
@@ -145,7 +146,7 @@ def scatter_factors(name: str):
         new = [
             next(inner if d in numbers.update_window_dims else outer) for d in range(updates.ndim)
         ]
-        # Axes along which the pieces' updates meet in the same operand.
+        # Axes along which updates of different pieces go to the same operand.
         loose = {n for n in at if n is not None and n not in paired}
 
         def piece(operands, params, starts):
@@ -163,7 +164,7 @@ def scatter_factors(name: str):
                 where, _ = _local(where, mapped, limits, aval_of(x).shape, cut, clip)
                 params = params | {
                     "mode": GatherScatterMode.FILL_OR_DROP,
-                    # Those of other pieces are all at -1.
+                    # Targets on other pieces all become -1.
                     "unique_indices": False,
                     "indices_are_sorted": False,
                 }
@@ -198,8 +199,8 @@ def _local(indices, mapped, limits, shape, starts: Mapping[int, Any], clip: bool
     of the whole.
 
     `limits` are the last starts of windows in the whole, `shape` the operand's on the piece, and
-    `starts` the piece's first positions along the axes that are cut. With `clip` those out of
-    bounds are moved inside first.
+    `starts` the piece's first positions along the sharded axes. With `clip` positions out of bounds
+    are clamped first.
     """
     aval = aval_of(indices)
     lead = aval.shape[:-1]
@@ -212,7 +213,7 @@ def _local(indices, mapped, limits, shape, starts: Mapping[int, Any], clip: bool
     for c, (d, limit) in enumerate(zip(mapped, limits, strict=True)):
         begin, end = (*(0,) * len(lead), c), (*lead, c + 1)
         own = do.slice(indices, start_indices=begin, limit_indices=end, strides=None)
-        # In its own type, in which huge unsigned indices do not become negative ones.
+        # In the index's own type, in which huge unsigned indices do not become negative.
         near = do.clamp(aval.dtype.type(0), own, aval.dtype.type(min(limit, most)))
         inside = both(inside, do.eq(near, own))
         at = converted(near, _int32)

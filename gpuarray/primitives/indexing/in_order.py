@@ -45,11 +45,11 @@ def in_order(eqn: Eqn, known: dict[tuple, list[Var]]) -> list[Eqn]:
     Parameters
     ----------
     known :
-        Sorted targets of scatters before, by what decides them: sums and counts of segments share
-        one sort.
+        Sorted targets of earlier scatters, by what determines them: sums and counts of segments
+        share one sort.
     """
     w = ScatterWindows(eqn)
-    # The largest number is that of "no target": see _place.
+    # The largest number means "no target": see _place.
     n = math.prod(w.rows)
     looked_up = math.prod(w.shape[d] for d in w.looked_up)
     number = np.dtype(np.int32 if max(n, looked_up) < 2**31 - 1 else np.int64)
@@ -76,7 +76,7 @@ def in_order(eqn: Eqn, known: dict[tuple, list[Var]]) -> list[Eqn]:
 
 
 def _decided_by(eqn: Eqn, w: ScatterWindows) -> tuple:
-    """What the sorted targets of a scatter depend on."""
+    """The values on which the sorted targets of a scatter depend."""
     numbers, axes = eqn.params["dimension_numbers"], w.looked_up
     # The places of axes among those that are looked up, not among all: rows and their counts go to
     # the same targets.
@@ -123,7 +123,7 @@ def ordered(eqn: Eqn) -> bool:
 
 
 def _is_sorted(eqn: Eqn, w: ScatterWindows) -> bool:
-    """Whether the targets are in order: those of sorted numbers, where each has one alone."""
+    """Whether the targets are in order: those of sorted indices, if one index gives the target."""
     alone = len(w.batch) == 1 and len(w.looked_up) == 1 and not w.inner
     return alone and eqn.params["indices_are_sorted"]
 
@@ -185,7 +185,7 @@ def _folded(
     n = math.prod(shape)
     plain = [Below(at[d], w.sizes[d]) for d in range(len(w.shape)) if d not in axes]
     if any(t.always is False for t in plain):
-        # The element lies outside of all windows: it stays as it is.
+        # The element is outside all windows: it is unchanged.
         return start
     # The updates of this target are consecutive among the sorted ones: search for both ends.
     has_order = not _is_sorted(of, w)
@@ -207,7 +207,7 @@ def _folded(
         text = f"ga_min({{0}} + {each} * {{2}}, {{1}})"
         one, two = (Applied(ends, count, (k,), text) for k in (piece, piece.shifted(1)))
         ends = one, two
-    # Loop between them; `order` says which update each is, if they had to be sorted.
+    # Loop between them; `order` gives the number of each update, if they had to be sorted.
     axis = new_axis(n)
     turn = Index(((axis, 1),))
     rows = split(Index(((Lookup(get(1, [turn]), n - 1), 1),)) if has_order else turn, shape)

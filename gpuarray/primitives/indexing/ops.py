@@ -1,13 +1,13 @@
 """Gather and scatter: reading and writing windows at positions that arrays of indices give.
 
 Floor 2. In: an array, integer indices whose last axis is the index vector, and dimension numbers
-that say what the vector's components and the windows' axes are. Out: for gather the windows, for
-scatter the array with windows set, added, multiplied and so on.
+that give the meaning of the vector's components and of the windows' axes. Out: for gather the
+windows, for scatter the array with windows set, added, multiplied and so on.
 
-Where an index is out of bounds, `mode` decides:
+For an index out of bounds, `mode` decides:
 
 - CLIP moves the window inside;
-- FILL_OR_DROP fills what is read, and skips what would be written;
+- FILL_OR_DROP fills reads, and skips writes;
 - PROMISE_IN_BOUNDS: the caller says that it does not happen (reads are clipped, writes skipped);
 - ONE_HOT reads zeros, as a product with a row of zeros does.
 """
@@ -58,7 +58,7 @@ def machine_integers(indices) -> np.ndarray:
 
 
 def _indexes(dtype: np.dtype) -> bool:
-    """Whether NumPy takes indices of this type as they are: not of four bits, nor huge ones."""
+    """Whether NumPy accepts indices of this type directly: not four-bit or huge ones."""
     return dtype.kind in "iu" and dtype != np.uint64
 
 
@@ -96,8 +96,8 @@ class _WindowIndexer:
         # Along plain axes a window may be shorter than the operand.
         self.trim = tuple(slice(0, windows[d]) for d in self.plain)
         self.trimmed = any(windows[d] != shape[d] for d in self.plain)
-        # What each axis of `batch + indexed window + plain` is: ("batch", number) or ("window",
-        # axis).
+        # The meaning of each axis of `batch + indexed window + plain`: ("batch", number) or
+        # ("window", axis).
         self.labels = [("batch", i) for i in range(len(self.batch))]
         self.labels += [("window", d) for d in (*self.inner, *self.plain)]
 
@@ -106,7 +106,7 @@ class _WindowIndexer:
 
         In the caller's order, `window_axes` are the windows' axes.
         """
-        # Windows keep the order of the operand's axes, whichever of them are indexed.
+        # Windows keep the order of the operand's axes, indexed or not.
         windows = sorted(d for kind, d in self.labels if kind == "window")
         to_window = dict(zip(window_axes, windows))
         batch = iter(range(rank))
@@ -120,7 +120,8 @@ class _WindowIndexer:
     def starts(self, indices, mode):
         """Return index vectors clamped into bounds, and a mask of those that were (None: all)."""
         indices = machine_integers(indices)
-        # As unsigned numbers the negative ones are too large as well: one comparison does both.
+        # As unsigned numbers negative indices are too large as well: one comparison tests both
+        # bounds.
         inside = indices.view(np.uintp) <= self.limits
         if inside.all():
             return indices, None
@@ -137,13 +138,13 @@ class _WindowIndexer:
             if d in self.mapped:
                 part = starts[..., self.mapped.index(d)].reshape(*self.batch, *(1,) * inner)
             elif d not in self.batching:
-                # The window has length 1 here and nothing moves it: position 0.
+                # The window has length 1 here and no index moves it: position 0.
                 part = np.zeros((1,) * (batch + inner), np.intp)
             else:
                 # A batching axis: its own position, along the index axis it is paired with.
                 axis = self.batching[d]
                 part = np.arange(self.shape[d]).reshape(-1, *(1,) * (batch - axis - 1 + inner))
-            # Add the offsets within the window, along an axis of their own.
+            # Add the offsets within the window, along a separate axis.
             if d in self.inner and self.windows[d] != 1:
                 after = inner - self.inner.index(d) - 1
                 part = part + np.arange(self.windows[d]).reshape(-1, *(1,) * after)
@@ -271,7 +272,7 @@ def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_
     lookup = indexer.indexed
     first, count = lookup[0], len(lookup)
     adjacent = lookup == list(range(first, first + count)) and not indexer.trimmed
-    # Nothing but row numbers, clamped: NumPy's take does all of it.
+    # Only clamped row numbers: NumPy's take is sufficient.
     simple = indexer.mapped == (first,) and count == 1 and not indexer.inner and not fills
     if adjacent and first == 0:
         rows = (math.prod(operand.shape[:count]), *operand.shape[count:])
@@ -390,7 +391,7 @@ def _scatter_pick(ufunc: np.ufunc | None, inplace: bool = False):
         if ufunc is None and update_jaxpr is not None:
             body = on_arrays(update_jaxpr)
         merge = _merge(ufunc, body, unique_indices)
-        # Nothing to write; a zero-size operand cannot be indexed.
+        # No updates; an array without elements cannot be indexed.
         if updates.size == 0 or operand.size == 0:
             return lambda x, at, values: np.array(x)
 
@@ -403,8 +404,8 @@ def _scatter_pick(ufunc: np.ufunc | None, inplace: bool = False):
         flat = count > 0 and not indexer.trimmed
 
         def scatter(x, at, values):
-            # Our own copy: writing is fine. An operand in another order would be copied when it is
-            # flattened below, and what is written there lost.
+            # A private copy, which may be written. An operand in another order would be copied when
+            # it is flattened below, and the updates lost.
             out = x if inplace and x.flags.c_contiguous else np.array(x, order="C")
             if backwards is not None:
                 values = values.transpose(backwards)
@@ -425,7 +426,7 @@ def _scatter_pick(ufunc: np.ufunc | None, inplace: bool = False):
                 index: tuple = (numbers,)
                 target = target.reshape(rows)
             else:
-                # No axis is indexed: a new axis of length 1 stands for them, at position 0.
+                # No axis is indexed: add an axis of length 1 with position 0.
                 index = indexer.index(starts) if count else (np.zeros(indexer.batch, np.intp),)
                 target = target if count else target[None]
                 target = target[(slice(None),) * len(index) + indexer.trim]
@@ -524,7 +525,7 @@ def _scatter(
 
 
 def _apart(kinds: str, identity: Identity) -> Callable[[ShapedArray], Identity | None]:
-    """What parts of the updates begin with, for dtypes whose results do not depend on parts."""
+    """The initial value of partial updates, for dtypes whose results do not depend on the split."""
     return lambda aval: identity if dtypes.kind_of(aval.dtype) in kinds else None
 
 

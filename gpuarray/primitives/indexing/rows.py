@@ -19,7 +19,7 @@ _sparse = util.lazy_module("scipy.sparse")
 
 #: From this many elements on the product is faster than `np.add.at`.
 MANY = 4096
-#: A part for one thread has at least so many elements.
+#: A part for one thread has at least this many elements.
 SHARED = 1 << 15
 #: Types that the product adds as NumPy does, and the real type that complex numbers consist of.
 _ADDED = {np.dtype(name): np.dtype(name) for name in ("f4", "f8", "i4", "i8", "u4", "u8")}
@@ -61,7 +61,7 @@ def add_rows(ufunc: np.ufunc, target: np.ndarray, index: np.ndarray, values: np.
         return False
     if values.dtype != target.dtype:
         return False
-    # Rows that nothing is added to are neither read nor written.
+    # Rows without updates are neither read nor written.
     places = index.reshape(-1)
     touched = np.zeros(len(target), bool)
     touched[places] = True
@@ -73,7 +73,7 @@ def add_rows(ufunc: np.ufunc, target: np.ndarray, index: np.ndarray, values: np.
     places = number[places]
     sign = np.array(_SIGN[ufunc]).astype(real)
     if there.view(f"u{real.itemsize}").any():
-        # What is there comes first; a sum that begins with 0 would lose the sign of a -0.0.
+        # The old element comes first; a sum that starts with 0 would lose the sign of a -0.0.
         if real.kind == "f" and (np.signbit(there) & (there == 0)).any():
             return False
         flat = np.concatenate([there * sign, flat])

@@ -1,7 +1,7 @@
 """Dimension numbers and modes of gather and scatter, and their shape rules.
 
 Floor 2. In: avals and dimension numbers. Out: the shape of a gather's result, or a TypeError that
-names the field, its value and what it may be.
+names the field, its value and the valid ones.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ScatterDimensionNumbers(NamedTuple):
 
 
 class GatherScatterMode(enum.Enum):
-    """What to do where an index is out of bounds."""
+    """How indices out of bounds are treated."""
 
     CLIP = 1
     FILL_OR_DROP = 2
@@ -281,12 +281,12 @@ def check_scatter(operand, indices, updates, numbers) -> None:
     _check_integers(op, indices)
 
 
-# ---- what is read out of bounds ----
+# ---- fill values of reads out of bounds ----
 
 
 def default_fill(dtype) -> Any:
     """Return the value of out-of-bounds reads: NaN, the lowest signed, the highest unsigned one."""
-    if isinstance(dtype, dtypes.ExtendedDType):  # what its numbers have
+    if isinstance(dtype, dtypes.ExtendedDType):  # that of its numbers
         return default_fill(dtype.element[1])
     kind = dtypes.kind_of(dtype)
     if kind in "fc":

@@ -122,7 +122,7 @@ def gather_transpose(
     mode,
     fill_value,
 ):
-    # The transpose of reading is adding up what was read, at the same places.
+    # The transpose of reading is adding at the same positions.
     back = _add_up(
         zeros(operand.aval),
         indices,
@@ -130,7 +130,7 @@ def gather_transpose(
         dimension_numbers=_scatter_numbers(dimension_numbers),
         indices_are_sorted=indices_are_sorted,
         unique_indices=unique_indices,
-        # Out of bounds ONE_HOT reads zeros, so nothing flows back.
+        # ONE_HOT reads zeros out of bounds, so there is no cotangent.
         mode=GatherScatterMode.FILL_OR_DROP if mode is GatherScatterMode.ONE_HOT else mode,
     )
     return back, None
@@ -157,7 +157,7 @@ def gather_batch(axis, args, dims, *, dimension_numbers, slice_sizes, **params):
             of_operand, of_indices = (0, *of_operand), (0, *of_indices)
             slice_sizes = (smaller(1, axis.size), *slice_sizes)
         else:
-            # Windows of one operand, named by many vectors: no longer sorted, nor unique.
+            # Windows of one operand, selected by many vectors: no longer sorted, or unique.
             params |= {"indices_are_sorted": False, "unique_indices": False}
     numbers = GatherDimensionNumbers(offset, collapsed, start_map, of_operand, of_indices)
     out = do.gather(x, indices, dimension_numbers=numbers, slice_sizes=slice_sizes, **params)
@@ -203,8 +203,8 @@ def _linear_jvp(name: str):
 
     def jvp(primals, tangents, **params):
         bind, indices = registry[name].bind, primals[1]
-        # Zeros are materialised: where an update replaces nothing, t passes; where it adds, both
-        # do.
+        # Zeros are materialised: t passes where no update replaces an element; an addition passes
+        # both.
         t, u = instantiate(tangents[0]), instantiate(tangents[2])
         return bind(*primals, **params), bind(t, indices, u, **params)
 
@@ -219,7 +219,7 @@ def add_transpose(ct, operand, indices, updates, **params):
 
 def sub_transpose(ct, operand, indices, updates, **params):
     own, _, back = add_transpose(ct, operand, indices, updates, **params)
-    # What was subtracted receives the negated cotangent.
+    # The subtracted updates receive the negated cotangent.
     return own, None, None if back is None else do.neg(back)
 
 
@@ -241,7 +241,7 @@ def set_jvp(primals, tangents, **params):
     if params["unique_indices"]:
         out = do.scatter(x, indices, updates, **params)
         return out, do.scatter(instantiate(t), indices, instantiate(u), **params)
-    # Each index vector writes its number (from 1); 0 remains where nothing was written.
+    # Each index vector writes its number (from 1); 0 remains at unwritten elements.
     shape = aval_of(updates).shape
     windows = params["dimension_numbers"].update_window_dims
     batch = tuple(1 if d in windows else n for d, n in enumerate(shape))
@@ -251,7 +251,7 @@ def set_jvp(primals, tangents, **params):
     numbers = do.add(numbers, broadcast_like(np.uint32(1), ShapedArray(shape, np.uint32)))
     nobody = zeros(ShapedArray(aval_of(x).shape, np.uint32))
     winners = do.scatter(nobody, indices, numbers, **params)
-    # What was dropped reads some number that is not its own.
+    # A dropped update reads an arbitrary number that is not its own.
     seen = {**params, "mode": GatherScatterMode.PROMISE_IN_BOUNDS, "fill_value": None}
     mine = do.eq(numbers, _read_back(winners, indices, updates, **seen))
     kept = do.eq(winners, nobody)
@@ -329,10 +329,10 @@ def extreme_jvp(name: str):
         out = registry[name].bind(x, indices, updates, **params)
         seen = {**params, "mode": GatherScatterMode.PROMISE_IN_BOUNDS, "fill_value": None}
         won = _as(do.eq(updates, _read_back(out, indices, updates, **seen)), u)
-        held = _as(do.or_(do.eq(x, out), do.ne(x, x)), t)  # a nan stays where nothing is written
+        held = _as(do.or_(do.eq(x, out), do.ne(x, x)), t)  # a nan is held at unwritten elements
         winners = _add_up(held, indices, won, **params)
         shares = _add_up(do.mul(t, held), indices, do.mul(u, won), **params)
-        # Where nan was written, nothing equals the result: no tangent, and no division by 0.
+        # A written nan equals no update: no tangent, and no division by 0.
         return out, do.div(shares, do.max(winners, full_like(winners, 1)))
 
     return jvp

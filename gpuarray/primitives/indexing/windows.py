@@ -25,7 +25,7 @@ class ScatterWindows:
         self.eqn, self.numbers = eqn, numbers
         self.shape, self.batch = operand.shape, indices.shape[:-1]
         self.sizes = windows_of(operand.shape, updates.shape, numbers)
-        # Axes on which windows have no extent of their own.
+        # Axes along which windows have no extent.
         self.removed = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
         self.clips = eqn.params["mode"] is GatherScatterMode.CLIP
         self.count = math.prod(self.batch)
@@ -35,7 +35,7 @@ class ScatterWindows:
     ) -> tuple[list[Index], list[Below]]:
         """Return where the window of an index vector starts, and tests of whether it is in bounds.
 
-        Without `every`, tests are left out that hold wherever an element lies inside the window.
+        Without `every`, omit tests that hold wherever an element is inside the window.
         """
         numbers = self.numbers
         places: list[Index] = [Index()] * len(self.shape)

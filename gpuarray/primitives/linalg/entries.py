@@ -23,7 +23,7 @@ Rows = list[list[Any]]
 
 
 def _is_small(eqn: Eqn) -> bool:
-    """Whether a rule is for these numbers: LAPACK has no shorter ones; complex ones are rare."""
+    """Whether the rules apply to a dtype: LAPACK has no shorter ones; complex ones are rare."""
     aval = eqn.invars[0].aval
     return aval.dtype.kind == "f" and aval.dtype.itemsize >= 4
 
@@ -64,12 +64,12 @@ def lu(eqn: Eqn, take: Take, do: Adder) -> list[Apart] | None:
             place = do.where(larger, do.number(i, place), place)
         swaps.append(place)
         for i in range(k + 1, n):
-            # Swap rows k and i where row i has the pivot; elsewhere leave both as they are.
+            # Swap rows k and i where row i has the pivot; elsewhere leave both unchanged.
             here = do.eq(place, do.number(i, place))
             above, below = [*rows[k], order[k]], [*rows[i], order[i]]
             *rows[k], order[k] = (do.where(here, *pair) for pair in zip(below, above))
             *rows[i], order[i] = (do.where(here, *pair) for pair in zip(above, below))
-        # Nothing is divided where the whole column is zero.
+        # Do not divide if the whole column is zero.
         pivot = rows[k][k]
         zero = do.eq(pivot, do.number(0, pivot))
         for i in range(k + 1, n):
@@ -103,7 +103,7 @@ def cholesky(eqn: Eqn, take: Take, do: Adder) -> list[Apart] | None:
             for k in range(j):
                 rest = do.sub(rest, do.mul(low[i][k], low[j][k]))
             low[i][j] = do.div(rest, low[j][j])
-    # All of a factor, as LAPACK says only that there is none.
+    # All of a factor, since LAPACK only reports that there is none.
     return [_apart([[do.where(definite, x, nothing) for x in row] for row in low], axes)]
 
 
@@ -117,7 +117,7 @@ def triangular_solve(eqn: Eqn, take: Take, do: Adder) -> list[Apart] | None:
     factors = take(0, _matrix(a))
     factors = factors.T if turned else factors
     n = len(factors)
-    # Right-hand sides are apart where they are few; of many, the numbers of a row are one array.
+    # A few right-hand sides are split into components; of many, the numbers of a row are one array.
     of_unknowns, of_sides = _matrix(b) if p["left_side"] else _matrix(b)[::-1]
     few = b.shape[of_sides] <= n
     axes = _matrix(b) if few else (of_unknowns,)
@@ -133,7 +133,7 @@ def triangular_solve(eqn: Eqn, take: Take, do: Adder) -> list[Apart] | None:
         shape = x.aval.shape
         return do.broadcast_in_dim(entry, shape=shape, broadcast_dimensions=stack, sharding=None)
 
-    # From the row that has one entry only.
+    # Start from the row that has only one entry.
     downwards = p["lower"] != turned
     for i in range(n) if downwards else reversed(range(n)):
         for side in np.ndindex(right.shape[1:]):

@@ -1,7 +1,7 @@
-"""What all factorisations share: LAPACK's routines, and their way over stacks of matrices.
+"""Shared code of all factorisations: LAPACK's routines, applied to stacks of matrices.
 
-Floor 2. In: the function of one matrix. Out: a primitive on stacks of them. A matrix on which the
-function gives up is nan in all results.
+Floor 2. In: the function of one matrix. Out: a primitive on stacks of them. If the function fails
+on a matrix, all its results are nan.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ INT32 = np.dtype(np.int32)
 
 def routine(name: str, dtype, complex_name: str | None = None) -> Callable[..., Any]:
     """Return LAPACK's routine for a dtype; `complex_name` is its name for complex matrices."""
-    # bfloat16 and float16 have none.
+    # None for bfloat16 and float16.
     letter = _LETTER.get(dtype)
     if letter is None:
         raise NotImplementedError(
@@ -49,7 +49,7 @@ def routine(name: str, dtype, complex_name: str | None = None) -> Callable[..., 
 
 
 def best_workspace(function, *args) -> int:
-    """Ask LAPACK for its best workspace, on which it decides whether to work in blocks."""
+    """Query LAPACK for its best workspace, whose size decides whether it works in blocks."""
     return int(function(*args, lwork=-1)[-2][0].real)
 
 
@@ -162,7 +162,7 @@ def _of_empty(a: np.ndarray, outs, single: bool):
     results = []
     for o in outs:
         square = len(o.shape) >= 2 and o.shape[-1] == o.shape[-2] and o.dtype.kind in "fc"
-        # Square factors of nothing are identities, so that products with them are right.
+        # Square factors of an empty matrix are identities, so that products with them are right.
         full = np.zeros(o.shape, o.dtype)
         if square:
             full[...] = np.eye(o.shape[-1], dtype=o.dtype)

@@ -1,4 +1,4 @@
-"""Factorisations of many small matrices at once.
+"""Factorisations of stacks of many small matrices.
 
 Floor 2. In: a stack of matrices, (count, rows, columns). Out: their factors, as LAPACK gives them
 for each. A call of LAPACK takes microseconds before it computes anything; here every step of the
@@ -160,7 +160,7 @@ def _reflect(x: Any, k: int) -> Any:
     length = scale * np.sqrt(((np.abs(x[k:, k]) / scale) ** 2).sum(axis=0))
     # The sign that adds to alpha, so that alpha - beta does not cancel.
     beta = -np.copysign(length, alpha.real)
-    still = (np.abs(below) == 0).all(axis=0) & (alpha.imag == 0)  # nothing to reflect
+    still = (np.abs(below) == 0).all(axis=0) & (alpha.imag == 0)  # no reflection needed
     beta = np.where(still, 1, beta)
     weight = np.where(still, 0, (beta - alpha) / beta)
     below /= np.where(still, 1, alpha - beta)
@@ -175,7 +175,7 @@ def _reflect(x: Any, k: int) -> Any:
 
 
 def q_of(packed: np.ndarray, weights: np.ndarray, columns: int) -> np.ndarray:
-    """Return the first columns of the orthogonal factors that reflectors stand for.
+    """Return the first columns of the orthogonal factors represented by reflectors.
 
     >>> q_of(*geqrf(np.array([[[3.0], [4.0]]])), 1).round(2)
     array([[[-0.6],
@@ -213,7 +213,7 @@ def solve_triangular(a: np.ndarray, b: np.ndarray, lower: bool, unit: bool) -> n
         x = b[some].transpose(1, 2, 0).copy()
         # Substitution by columns: subtract each solved unknown from the rows that are left.
         for i in range(n) if lower else range(n - 1, -1, -1):
-            # A unit diagonal is not stored: there is nothing to divide by.
+            # A unit diagonal is not stored: no division.
             if not unit:
                 x[i] /= m[i, i]
             left = slice(i + 1, n) if lower else slice(0, i)
@@ -277,7 +277,7 @@ def on_stacks(function: Callable[..., Any]) -> Callable[..., list[np.ndarray]]:
     """Extend a function of stacks with one leading axis to any number of them."""
 
     def run(*arrays: np.ndarray) -> list[np.ndarray]:
-        # All stacks as one, and their results apart again.
+        # Concatenate all stacks, and separate their results.
         lead = arrays[0].shape[:-2]
         outs = function(*(x.reshape(-1, *x.shape[-2:]) for x in arrays))
         return [x.reshape(*lead, *x.shape[1:]) for x in outs]

@@ -21,8 +21,8 @@ def _of_floats(eqn: Any) -> bool:
 
 
 def _by_size(eqn: Any, loops: Loops, numbers: tuple[int, ...], rows: int) -> Loops | None:
-    """The loops, or a call of LAPACK with `numbers` where it is faster on one thread; None where it
-    had better have several.
+    """The loops, or a call of LAPACK with `numbers` if that is faster on one thread; None if
+    several threads are better.
     """
     if not _of_floats(eqn):
         return None
@@ -97,7 +97,7 @@ def triangular_solve(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
     numbers = (n, systems, *of_a, *of_b, int(lower), unit)
     loops = Loops("ga_triangular", numbers, math.prod(stack), n * n * systems)
     if n <= PROCESSOR.substituted and left:
-        # Few rows: each loop goes along the systems, as many as there are.
+        # Few rows: each loop runs over the systems.
         return loops._replace(many=True)
     ways = (int(left), int(params["lower"]), int(params["transpose_a"]), unit)
     return _by_size(eqn, loops, (n, rows, columns, *ways), max(rows, columns))

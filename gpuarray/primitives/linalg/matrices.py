@@ -48,7 +48,7 @@ def is_complex(x: Any) -> bool:
 
 
 def conjugate(x: Any) -> Any:
-    """Complex conjugate; real values are returned as they are."""
+    """Complex conjugate; real values are returned unchanged."""
     return do.conj(x, input_dtype=aval_of(x).dtype) if is_complex(x) else x
 
 
@@ -58,7 +58,7 @@ def adjoint(x: Any) -> Any:
 
 
 def real(x: Any) -> Any:
-    """Real part; real values are returned as they are."""
+    """Real part; real values are returned unchanged."""
     return do.real(x) if is_complex(x) else x
 
 
@@ -89,7 +89,7 @@ def row(v: Any) -> Any:
 
 def _row_and_column(x: Any, offset: int = 0) -> tuple[Any, Any]:
     """Return row and column numbers of one matrix; rows count from `offset`."""
-    # Numbers of one matrix serve the whole stack.
+    # Indices of one matrix broadcast to the whole stack.
     shape = aval_of(x).shape[-2:]
     made = {"dtype": np.dtype(np.int32), "shape": shape, "sharding": None}
     rows = do.add(do.iota(dimension=0, **made), np.int32(offset))
@@ -136,7 +136,7 @@ def diagonal(x: Any) -> Any:
 
 
 def identity_like(x: Any) -> Any:
-    """Return identity matrices like `x`, with axes of length 1 for those of the stack."""
+    """Return identity matrices like `x`, with stack axes of length 1."""
     aval = aval_of(x)
     # One identity, broadcast over the stack where it is used.
     eye = in_dtype_of(do.eq(*_row_and_column(x)), x)
@@ -165,7 +165,7 @@ def grown(x: Any, rows: int, columns: int) -> Any:
     if shape[-2:] == (rows, columns):
         return x
     ends = (rows - shape[-2], columns - shape[-1])
-    # Nothing in front, so that entries keep their places.
+    # No padding in front, so that entries keep their positions.
     config = ((0, 0, 0),) * (len(shape) - 2) + tuple((0, n, 0) for n in ends)
     return do.pad(x, aval_of(x).dtype.type(0), padding_config=config)
 
@@ -179,7 +179,7 @@ def permuted_rows(x: Any, permutation: Any) -> Any:
     """Permute rows: row i is row permutation[i] of `x`."""
     shape = aval_of(x).shape
     rank = len(shape)
-    # A gather from nothing would have no window to read.
+    # A gather from an empty array would have no window to read.
     if 0 in shape:
         return x
     # At each index a row of that matrix is read.
@@ -245,7 +245,7 @@ def stack_in_front(name: str) -> Callable[..., Any]:
 
 
 def no_derivative(name: str, instead: str) -> Callable[..., Any]:
-    """Return a jvp rule that raises an error which says what to use instead."""
+    """Return a jvp rule that raises an error which names the alternative."""
 
     def jvp(primals, tangents, **params):
         raise NotImplementedError(

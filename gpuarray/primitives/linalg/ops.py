@@ -115,7 +115,7 @@ def permutation_of(pivots: np.ndarray, size: int) -> np.ndarray:
     rows = pivots.reshape(count, pivots.shape[-1])
     flat = permutation.reshape(count, size)
     every = np.arange(flat.shape[0])
-    # Swap by swap, in all permutations of the stack at once.
+    # Swap by swap, in all permutations of the stack together.
     for i in range(pivots.shape[-1]):
         j = rows[:, i]
         here, there = flat[:, i].copy(), flat[every, j]
@@ -188,7 +188,7 @@ def _geqrf_aval(x: ShapedArray):
 
 
 def _workspace(name: str, dtype, *sizes, complex_name: str = "", **options: Any) -> int:
-    """Ask for the best workspace of a routine whose query is a function of its own in SciPy."""
+    """Query the best workspace of a routine whose query is a separate function in SciPy."""
     # Named after the routine: gehrd_lwork.
     complex_name = f"{complex_name or name}_lwork"
     return int(np.real(routine(f"{name}_lwork", dtype, complex_name)(*sizes, **options)[0]))
@@ -243,7 +243,7 @@ def _qr(dtype, shape, *, pivoting: bool, full_matrices: bool, use_magma=None):
             packed, taus, _, info = geqrf(a, lwork=lwork)
         if info != 0:
             return None
-        # Householder vectors lie below the diagonal; a full Q needs as many columns as rows.
+        # Householder vectors are below the diagonal; a full Q needs as many columns as rows.
         vectors = np.zeros((m, columns), dtype, order="F")
         vectors[:, : min(n, columns)] = packed[:, : min(n, columns)]
         q, _, info = orgqr(vectors, taus, lwork=workspace)
@@ -286,7 +286,7 @@ def _eigh(dtype, shape, *, lower, sort_eigenvalues, subset_by_index, algorithm=N
             f"{algorithm.name} implementation is not available on CPU, only EighImplementation.QR "
             "is"
         )
-    # The divide-and-conquer routine; hermitian matrices have a name of their own.
+    # The divide-and-conquer routine; it has another name for hermitian matrices.
     syevd = routine("syevd", dtype, "heevd")
     # LAPACK computes all of them; the subset is cut out.
     part = slice(None) if subset_by_index is None else slice(*subset_by_index)
@@ -359,7 +359,7 @@ def _eig(
         *values, vl, vr, info = geev(a, lwork=lwork, **params)
         if info != 0:
             return None
-        # Real matrices give real and imaginary parts apart; complex ones one array.
+        # Real matrices give separate real and imaginary parts; complex ones one array.
         wanted = [v for v, want in ((vl, left), (vr, right)) if want]
         if len(values) == 1:
             return (values[0], *wanted)
@@ -453,7 +453,7 @@ def _schur(dtype, shape, *, compute_schur_vectors, sort_eig_vals, select_callabl
         raise NotImplementedError("The sort feature of LAPACK's gees routine is not implemented.")
     gees = routine("gees", dtype)
 
-    # LAPACK asks for a sorting function even where nothing is sorted.
+    # LAPACK requires a sorting function even if it does not sort.
     def nothing(*_):
         return None
 

@@ -31,7 +31,7 @@ def _library(name: str, aval, pick, **rules) -> Primitive:
 
 
 def _columns(which: int, left=lambda params: True):
-    """Return the rule of operations on the columns of one operand, each by itself.
+    """Return the factors rule of operations on the columns of one operand, each separately.
 
     `which` is that operand, which has the result's axes. They are rows unless `left` holds.
     """
@@ -65,7 +65,7 @@ def _triangular_aval(
         raise ValueError(
             f"The first input to triangular_solve must be a square matrix. Got shape {a.shape}."
         )
-    # The side on which the matrix stands says which axis of b it must fit.
+    # The side of the matrix determines the axis of b that it must match.
     common = b.shape[-2] if left_side else b.shape[-1]
     if a.shape[:-2] != b.shape[:-2] or a.shape[-1] != common:
         raise ValueError(
@@ -112,7 +112,7 @@ def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diago
 
 
 def _many_triangular(out, working, left_side, lower, flip, conjugate, unit):
-    """Solve many small systems at once; `lower` describes the matrix after the transpose."""
+    """Solve many small systems together; `lower` describes the matrix after the transpose."""
 
     def solve(a, b):
         a, b = a.astype(working, copy=False), b.astype(working, copy=False)
@@ -169,7 +169,7 @@ def _tridiagonal_solve(avals, *, perturb_singular: bool = False):
         if d.shape[0] == 1:  # LAPACK's wrapper wants off-diagonals to exist
             x, info = b / d, 0 if d[0] != 0 else 1
         else:
-            # LAPACK's off-diagonals have n - 1 entries; ours have one more, which lies outside the
+            # LAPACK's off-diagonals have n - 1 entries; ours have one more, which is outside the
             # matrix.
             *_, x, info = gtsv(dl[1:], d, du[:-1], b)
         if info == 0:
@@ -185,7 +185,7 @@ def _perturbed_solve(dl, d, du, b) -> np.ndarray:
     n, tiny, zero = d.shape[0], np.finfo(d.dtype).tiny, d.dtype.type(0)
     # Upper factor with two diagonals above the main one, because of the swaps.
     x, rows = b.copy(), []
-    row = (d[0], du[0], zero)  # what row i has at columns i, i + 1, i + 2
+    row = (d[0], du[0], zero)  # entries of row i at columns i, i + 1, i + 2
     for i in range(n - 1):
         below = (dl[i + 1], d[i + 1], du[i + 1] if i + 2 < n else zero)
         if abs(below[0]) > abs(row[0]):
@@ -193,7 +193,7 @@ def _perturbed_solve(dl, d, du, b) -> np.ndarray:
             x[[i, i + 1]] = x[[i + 1, i]]
         row = (row[0] or tiny, *row[1:])
         factor = below[0] / row[0]
-        # Eliminate row i + 1; what is left of it becomes the next row.
+        # Eliminate row i + 1; its remainder becomes the next row.
         x[i + 1] -= factor * x[i]
         rows.append(row)
         row = (below[1] - factor * row[1], below[2] - factor * row[2], zero)

@@ -39,7 +39,7 @@ def triangular_solve_jvp(
         t_b = do.triangular_solve(a, t_b, **params)
     if is_zero(t):
         return x, t_b
-    # -op(dA), of which only the triangle counts that the solver reads.
+    # -op(dA), of which only the triangle that the solver reads counts.
     t = do.neg(_triangle(t, lower, unit_diagonal))
     t = transposed(t) if transpose_a else t
     t = conjugate(t) if conjugate_a else t
@@ -75,7 +75,7 @@ _triangular_stack = stack_in_front("triangular_solve")
 def triangular_solve_batch(axis, args, dims, *, left_side, **params):
     (a, b), (d, d_b) = args, dims
     if d is not None:
-        # Each batch element has a matrix of its own: one more leading axis.
+        # Each batch element has its own matrix: one more leading axis.
         return _triangular_stack(axis, args, dims, left_side=left_side, **params)
     # One matrix for all: the batch axis joins the right-hand sides.
     rank = aval_of(b).ndim
@@ -110,7 +110,7 @@ def tridiagonal_solve_jvp(primals, tangents, **params):
     dl, d, du, b = primals
     x = do.tridiagonal_solve(dl, d, du, b, **params)
     t_b = tangents[3]
-    # Row i of the matrix is dl[i], d[i], du[i]; dl[0] and du[-1] lie outside.
+    # Row i of the matrix is dl[i], d[i], du[i]; dl[0] and du[-1] are outside.
     for t, step in zip(tangents[:3], (-1, 0, 1), strict=True):
         if not is_zero(t):
             t_b = add_any(t_b, do.neg(do.mul(column(t), _shifted_rows(x, step) if step else x)))

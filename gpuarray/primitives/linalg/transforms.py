@@ -111,7 +111,7 @@ def qr_jvp(primals, tangents, *, pivoting: bool, full_matrices: bool, use_magma=
     if n > k:
         r2, t2 = part(r, columns=(k, n)), part(t, columns=(k, n))
         dr = beside(-1, dr, product(adjoint(q1), do.sub(t2, product(dq, r2))))
-    # Full matrices: the columns of Q behind those of the square part.
+    # Full matrices: the columns of Q after those of the square part.
     if full_matrices and m > k:
         dq, dr = beside(-1, dq, _rest_of_basis(q1, dq)), grown(dr, m, n)
     return [q, r, *order], [dq, dr, *map(nothing, order)]
@@ -120,7 +120,7 @@ def qr_jvp(primals, tangents, *, pivoting: bool, full_matrices: bool, use_magma=
 def _rest_of_basis(q: Any, dq: Any) -> Any:
     """Return the derivative of the columns that complete a basis, as reflections choose them.
 
-    A product of k reflections is I - V T V^H. So the columns behind the first k, which are q, are
+    A product of k reflections is I - V T V^H. So the columns after the first k, which are q, are
     those of the identity plus (q - E) K^H. Here E is the identity's first k columns, and K is the
     lower block of q divided by (the square block above it minus I).
     """

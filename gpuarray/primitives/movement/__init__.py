@@ -1,1 +1,1 @@
-"""Primitives that move elements and compute nothing, and those that make arrays."""
+"""Primitives that move elements without computing, and those that create arrays."""

@@ -1,4 +1,4 @@
-"""Element rules of data movement that is no view, and of generators such as iota.
+"""Element rules of data movement other than views, and of generators such as iota.
 
 Floor 2. In: equations. Out: accesses, as in core/element_rules.py.
 """
@@ -115,7 +115,7 @@ def _dynamic_update_slice(eqn: Eqn, number: int, at: Places, get: Get) -> Access
 
 
 def _window(eqn: Eqn, at: Places, get: Get) -> tuple[list[Index], list[Test]]:
-    """Return where an element of the update goes: windows are clamped, so always in bounds."""
+    """Return the target of an element of the update: windows are clamped, so always in bounds."""
     shape, sizes = (eqn.invars[i].aval.shape for i in (0, 1))
     pairs = zip(at, shape, sizes, strict=True)
     return [c + start(eqn, i, n - k, get) for i, (c, n, k) in enumerate(pairs, 2)], []

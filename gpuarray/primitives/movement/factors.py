@@ -33,9 +33,9 @@ def broadcast_factors(avals, out_avals, params) -> Factors:
 
 
 def reshape_factors(avals, out_avals, params) -> Factors:
-    """Split and merge axes: factors are what both sides have in common, from the major side on."""
+    """Split and merge axes: factors are the common parts of both sides, from the major side on."""
     (operand,), (out,) = avals, out_avals
-    # Axes of one element have nothing to cut, and would stand between the others.
+    # Axes of one element have nothing to cut, and would separate the others.
     order = params.get("dimensions") or range(operand.ndim)
     sources = [(d, operand.shape[d]) for d in order if operand.shape[d] != 1]
     targets = [(d, n) for d, n in enumerate(out.shape) if n != 1]
@@ -43,12 +43,12 @@ def reshape_factors(avals, out_avals, params) -> Factors:
     outs: list[tuple[int, ...]] = [()] * out.ndim
     sizes: dict[int, int] = {}
     i = j = 0
-    left = right = 1  # what is left of the axes at i and j
+    left = right = 1  # the remaining parts of the axes at i and j
     while operand.size and (i < len(sources) or j < len(targets)):
-        # Both sides begin an axis, or go on within one.
+        # Both sides begin an axis, or continue within one.
         left = sources[i][1] if left == 1 else left
         right = targets[j][1] if right == 1 else right
-        # The part that both sides have from here on is a factor of its own.
+        # The common part of both sides from here on is a factor.
         common = math.gcd(left, right)
         if common > 1:
             sizes[len(sizes)] = common
@@ -56,7 +56,7 @@ def reshape_factors(avals, out_avals, params) -> Factors:
             outs[targets[j][0]] += (len(sizes) - 1,)
         left, right = left // common, right // common
         if left > 1 and right > 1:
-            # The rest has no major part in common: go on where both sides end an axis.
+            # The rest has no common major part: continue where both sides end an axis.
             while left != right:
                 if left < right:
                     i += 1
@@ -83,11 +83,11 @@ def transpose_factors(avals, out_avals, params) -> Factors:
 
 
 def slice_factors(avals, out_avals, params) -> Factors:
-    """Axes that are kept as they are."""
+    """Axes that are taken in full."""
     (operand,) = avals
     starts, limits = params["start_indices"], params["limit_indices"]
     steps = params["strides"] or (1,) * operand.ndim
-    # What is not taken in full, from the front, in steps of one.
+    # Axes not taken in full, from the front, in steps of one.
     cut = [
         d
         for d, taken in enumerate(zip(starts, limits, steps, strict=True))
@@ -146,7 +146,7 @@ def tile_factors(avals, out_avals, params) -> Factors:
 
 
 def dynamic_slice_factors(avals, out_avals, params) -> Factors:
-    """Axes that are taken in full: wherever such a slice starts, it is clamped to the front."""
+    """Axes that are taken in full: the start of such a slice is always clamped to 0."""
     operand, sizes = avals[0], params["slice_sizes"]
     names = [d if sizes[d] == n else None for d, n in enumerate(operand.shape)]
     ins = [names, *([] for _ in avals[1:])]

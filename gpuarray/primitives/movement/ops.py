@@ -1,4 +1,4 @@
-"""Index maps: primitives that move elements and compute nothing.
+"""Index maps: primitives that move elements without computing.
 
 Floor 2. In: arrays. Out: the same elements in other places.
 
@@ -146,7 +146,7 @@ transpose_p = Primitive(
 
 
 def _slice_pick(avals, *, start_indices, limit_indices, strides=None):
-    # NumPy's slices clamp; the shape rule has refused what is out of bounds.
+    # NumPy's slices clamp; the shape rule has refused positions out of bounds.
     steps = strides or (1,) * len(start_indices)
     return operator.itemgetter(tuple(map(slice, start_indices, limit_indices, steps)))
 
@@ -166,7 +166,7 @@ slice_p = Primitive(
 
 
 def _rev_pick(avals, *, dimensions):
-    # A negative step needs an end of None: no number stops behind element 0.
+    # A negative step needs an end of None: no number means the position before element 0.
     backwards, whole = slice(None, None, -1), slice(None)
     return operator.itemgetter(
         tuple(backwards if d in dimensions else whole for d in range(avals[0].ndim))

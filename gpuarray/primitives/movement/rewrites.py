@@ -23,10 +23,10 @@ def _broadcast_component(eqn: Eqn, axis: int, part: Callable[[Atom, int], Atom])
         d = dims.index(axis)
         source = part(source, d)
         dims = dims[:d] + dims[d + 1 :]
-    # The axis is gone from the result.
+    # The axis is not in the result.
     dims = tuple(d - (d > axis) for d in dims)
     shape = out.aval.shape[:axis] + out.aval.shape[axis + 1 :]
-    # Nothing is left to broadcast.
+    # No broadcast remains.
     if source.aval.shape == shape and dims == tuple(range(len(dims))):
         return source
     params = {**eqn.params, "shape": shape, "broadcast_dimensions": dims}
@@ -46,7 +46,7 @@ def _split_piece(eqn: Eqn, number: int) -> tuple[int, int, int]:
 
 
 def _cropped_pad(eqn: Eqn, first: tuple[int, ...], lengths: tuple[int, ...]) -> Eqn | None:
-    """Return the padding of which nothing is cut off; None if nothing of the operand is left."""
+    """Return the padding when nothing of it is cropped; None if nothing of the operand remains."""
     (out,) = eqn.outvars
     config: list[tuple[int, int, int]] = []
     edges = zip(eqn.params["padding_config"], eqn.invars[0].aval.shape, first, strict=True)

@@ -1,7 +1,7 @@
 """Shape rules of index maps, which check every parameter.
 
 Floor 2. In: avals and parameters. Out: the aval of the result, or an error that names the
-parameter, its value and what it may be.
+parameter, its value and the valid ones.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def pad_aval(operand, padding_value, *, padding_config):
 
 def padded_shape(shape, config) -> tuple[int, ...]:
     """Return the shape after (low, high, interior) padding; low and high may be negative."""
-    # Holes lie between elements, so there is one less than there are elements.
+    # Interior padding goes between elements, so there is one less than there are elements.
     return tuple(
         lo + n + hi + (larger(n - 1, 0) * i if i else 0) for n, (lo, hi, i) in zip(shape, config)
     )
@@ -255,7 +255,7 @@ def split_aval(operand, *, sizes, axis):
     if any(n < 0 for n in sizes):
         raise ValueError(f"Sizes passed to split must be nonnegative, got {list(sizes)}")
     shape = operand.shape
-    # Nothing may be left over.
+    # The sizes must add up to the axis.
     if sum(sizes) != shape[axis]:
         raise ValueError(
             f"Sum of sizes {sum(sizes)} must be equal to dimension {axis} of the operand shape "

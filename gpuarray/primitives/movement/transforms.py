@@ -45,7 +45,7 @@ def inserted(entries, dim: int, extra) -> tuple:
 
 def broadcast_transpose(ct, operand, *, shape, broadcast_dimensions, sharding=None):
     own = operand.aval.shape
-    # Axes of length 1 were stretched (or might have been): they are summed like new ones.
+    # Axes of length 1 are (or may be) broadcast: they are summed like new ones.
     kept = [d for d, n in zip(broadcast_dimensions, own, strict=True) if n != 1]
     axes = tuple(d for d in range(len(shape)) if d not in kept)
     if axes:
@@ -118,7 +118,7 @@ def slice_transpose(ct, operand, *, start_indices, limit_indices, strides=None):
     for axis, (n, low) in enumerate(zip(operand.aval.shape, start_indices, strict=True)):
         step = 1 if strides is None else strides[axis]
         count = aval_of(ct).shape[axis]
-        # One past the last element that was read; nothing was where the slice is empty.
+        # One past the last element that was read; an empty slice read none.
         end = low + (count - 1) * step + 1 if count else low
         # The strides become holes between the cotangents.
         config.append((low, n - end, step - 1))
@@ -162,7 +162,7 @@ def pad_transpose(ct, operand, value, *, padding_config):
             strides=tuple(interior + 1 for _, _, interior in padding_config),
         )
     if is_undefined(value):
-        # What is not the operand's is the padding's.
+        # Elements that do not come from the operand belong to the padding.
         value_ct = do.sub(_total(ct), _total(back))
     return back if is_undefined(operand) else None, value_ct
 
@@ -184,13 +184,13 @@ def pad_batch(axis, args, dims, *, padding_config):
 
 def pad_each(x, values, d: int, config):
     """Pad with a different value for each index along axis `d`."""
-    # Pad a mask along with the elements: it tells where the padding is.
+    # Pad a mask like the elements: it shows where the padding is.
     marks = _full(aval_of(x).shape, np.bool_(True))
     ours = do.pad(marks, np.bool_(False), padding_config=config)
     shape = aval_of(ours).shape
     around = do.broadcast_in_dim(values, shape=shape, broadcast_dimensions=(d,), sharding=None)
     if not aval_of(values).size:
-        return around  # no elements at all
+        return around  # no elements
     dtype = aval_of(x).dtype
     # Keys have no zero: any key will do where the mask overwrites it.
     if isinstance(dtype, dtypes.ExtendedDType):

@@ -1,8 +1,8 @@
 """Views as index maps: which element of the operand each element of the result is.
 
 Floor 2. In: equations, and coordinates in their results. Out: coordinates in the operand
-(core/index.py). Rules `_order` return the operand axis that each axis of the result is, None for
-new ones; or None in all, if axes are split or merged.
+(core/index.py). Rules `_order` return for each axis of the result the operand axis, None for new
+ones; or None as a whole, if axes are split or merged.
 """
 
 from __future__ import annotations

@@ -17,11 +17,11 @@ from gpuarray.primitives.cuda_rules import is_half
 
 def _searchsorted(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     ordered = eqn.invars[0].aval
-    if not ordered.size:  # there is nothing to search
+    if not ordered.size:  # nothing to search
         return Constant(0, eqn.outvars[0].aval)
     # The row begins at the element whose last coordinate is 0.
     first = Address.of(get(0, [*at[: ordered.ndim - 1], Index()]))
-    # 16-bit floats are compared as float, which the helper is told.
+    # 16-bit floats are compared as float, by a flag of the helper.
     side, half = eqn.params["side"] == "right", is_half(ordered.dtype)
     # The row is searched in memory, from its first element on.
     count = ShapedArray((), np.dtype(np.uint32 if ordered.size < 2**31 else np.uint64))

@@ -21,7 +21,7 @@ from gpuarray.primitives.numpy_rules import is_foreign
 from gpuarray.primitives.order.elements import SEARCHSORTED
 
 Side = Literal["left", "right"]
-#: From this many elements on they are searched for at once, so many in a block.
+#: From this many elements on they are searched for together, in blocks of this size.
 MANY, BLOCK = 1 << 14, 1 << 13
 
 
@@ -58,14 +58,14 @@ def _searchsorted(ordered: np.ndarray, query: np.ndarray, *, side: Side, dtype):
 
 
 def _search_many(ordered: np.ndarray, query: np.ndarray, side: Side, dtype) -> np.ndarray:
-    """Search for many elements at once, in blocks that stay in cache, on all threads.
+    """Search for many elements together, in blocks that stay in cache, on all threads.
 
     Each step halves the ranges of a whole block by one comparison. NumPy's own search branches for
     each element, and a processor mispredicts every other of these branches.
     """
     n = ordered.size
-    # One less than a power of two, so that all ranges are halved alike. No number is above nan, and
-    # none below the largest integer; what is equal to that is counted too far, and cut to n.
+    # One less than a power of two, so that all ranges are halved alike. No number sorts after nan,
+    # or after the largest integer; elements equal to that are counted too far, and clamped to n.
     last = np.nan if ordered.dtype.kind == "f" else np.iinfo(ordered.dtype).max
     steps = n.bit_length()
     padded = np.full((1 << steps) - 1, last, ordered.dtype)
@@ -100,13 +100,15 @@ def _searchsorted_batch(axis, args, dims, *, side, dtype):
         lead = aval_of(ordered).ndim - 1
         query = move_axis(query, query_d, lead)
         return do.searchsorted(ordered, query, side=side, dtype=dtype), lead
-    # Arrays of their own: the batch axis is one more that array and query share.
+    # Separate arrays: the batch axis is one more that array and query share.
     ordered, query = move_axis(ordered, d, 0), with_axis(query, query_d, 0, axis.size)
     return do.searchsorted(ordered, query, side=side, dtype=dtype), 0
 
 
 def _factors(avals, out_avals, params) -> Factors:
-    """Shared axes, those of the query, and the sorted one: each piece of it counts what it has."""
+    """Shared axes, those of the query, and the sorted one: each piece of it counts its own
+    elements.
+    """
     ordered, query = avals
     shared = ordered.ndim - 1
     axes = list(range(query.ndim))

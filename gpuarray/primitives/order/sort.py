@@ -186,7 +186,7 @@ def _chosen(operand, axis: int, length: int) -> list[ShapedArray]:
 def _ascending(x: np.ndarray) -> np.ndarray:
     """Return integers (or bools) that order as the elements of `x` do in total order."""
     if dtypes.kind_of(x.dtype) != "f":
-        # Values order by themselves; sub-byte integers are widened for NumPy.
+        # Values sort directly; sub-byte integers are widened for NumPy.
         return x if x.dtype.kind != "V" else x.astype(np.int8)
     return order_key(x)
 
@@ -237,13 +237,13 @@ def _select(x: np.ndarray, axis: int, k: int, largest: bool) -> list[np.ndarray]
 
 
 def _selected_jvp(name: str, axis_of):
-    """Return the jvp of a selection: tangents of the selected; positions have none."""
+    """Return the jvp of a selection: tangents of the selected elements; positions have none."""
 
     def jvp(primals, tangents, **params):
         (x,), (t,) = primals, tangents
         values, where = registry[name].bind(x, **params)
         none = Zero(tangent_aval(aval_of(where)))
-        # A selection of nothing: no element to take.
+        # An empty selection: no element to take.
         if not aval_of(where).size:
             return [values, where], [Zero(tangent_aval(aval_of(values))), none]
         positions = (*aval_of(where).shape, 1)

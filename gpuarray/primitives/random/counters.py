@@ -1,8 +1,9 @@
 """Generators of one hash of a key and a counter: Philox-2x32, Philox-4x32 and Threefry-4x32.
 
 Floor 2. In: key words, uint32[..., words], of one key or of many. Out: keys and bits, bit for bit
-those of JAX. Number i of a stream is the hash of counter i, so any piece can be made anywhere. The
-algorithms are those of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
+those of JAX. Number i of a stream is the hash of counter i, so any piece can be computed
+independently. The algorithms are those of Salmon et al., "Parallel random numbers: as easy as 1, 2,
+3" (2011).
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ import numpy as np
 
 from gpuarray.util import prod
 
-#: Arrays of NumPy's. A type checker would take seconds to find out what twenty rounds of their
-#: operators are.
+#: NumPy arrays. A type checker would take seconds to infer the types of twenty rounds of operators.
 Words = tuple[Any, ...]
 
 _u32, _u64 = np.uint32, np.uint64
-#: The numbers of the paper: what Philox multiplies by, and what it adds to its key each round.
+#: The constants of the paper: Philox's multipliers, and the increments of its key in each round.
 _FACTOR_OF_TWO = 0xD256D193
 _FACTORS_OF_FOUR = 0xD2511F53, 0xCD9E8D57
 _STEPS = 0x9E3779B9, 0xBB67AE85
@@ -73,7 +73,7 @@ def threefry4x32(key: Words, counter: Words) -> Words:
 
 
 class Counted(NamedTuple):
-    """What makes a generator of a hash.
+    """A generator made from a hash.
 
     Attributes
     ----------
@@ -126,8 +126,8 @@ class Counted(NamedTuple):
         self, keys: np.ndarray, width: int, shape: tuple[int, ...], partitionable: bool
     ) -> np.ndarray:
         """Numbers of 8, 16, 32 or 64 bits for every key."""
-        # Every number has a counter of its own, so it does not depend on how arrays are cut:
-        # `partitionable` changes nothing.
+        # Every number has its own counter, so it does not depend on how arrays are split:
+        # `partitionable` has no effect.
         zeros = (np.zeros(1, _u32),) * (self.counters - 2)
         key = tuple(keys[..., None, i] for i in range(self.words))
         out = self.hash(key, (*_counters(prod(shape)), *zeros))
@@ -166,7 +166,7 @@ def _folded(out: Words) -> Words:
     return out[0] ^ out[2], out[1] ^ out[3]
 
 
-#: By name: the hash with what differs between the generators.
+#: By name: the hash, and the parameters in which the generators differ.
 COUNTED_HASHES = {
     "philox2x32": Counted("phx2", philox2x32, 1, 2, _philox_seed(1), _first_two),
     "philox4x32": Counted("phx4", philox4x32, 2, 4, _philox_seed(2), _first_two),

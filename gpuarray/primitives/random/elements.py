@@ -22,7 +22,7 @@ from gpuarray.primitives.random.host import pair_layout
 _REJECTING = ("threefry2x32", "rbg", "unsafe_rbg")
 #: Operations of a hash, roughly.
 HASH = 80.0
-#: Generators of one hash: what the names of their functions begin with.
+#: Generators made from one hash: the prefix of their functions' names.
 _HASHES = {"philox2x32": "ga_phx2", "philox4x32": "ga_phx4", "threefry4x32": "ga_fry4"}
 
 
@@ -54,7 +54,7 @@ def _fits(eqn: Eqn) -> bool:
 
 
 def _key_of(words: int) -> str:
-    """Return the call that builds a key from its words; one word is a key by itself."""
+    """Return the call that builds a key from its words; a single word is the key itself."""
     if words == 1:
         return "{0}"
     # Templates are formatted later: the braces of the places have to survive this f-string.
@@ -65,7 +65,7 @@ def _key_of(words: int) -> str:
 
 
 def _wrap(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
-    # The words of a key lie along the last axis of the operand.
+    # The words of a key are along the last axis of the operand.
     (words,) = eqn.outvars[0].aval.dtype.impl.key_shape
     operands = [get(0, [*at, Index(constant=j)]) for j in range(words)]
     return called(eqn, _key_of(words), operands)
@@ -84,7 +84,7 @@ def _seed(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 
 
 def _seed_cost(eqn: Eqn) -> float:
-    """What a key of a seed costs: most are the seed's own words, some generators hash them."""
+    """The cost of a key from a seed: for most generators the seed's words, some hash them."""
     return HASH if _implementation(eqn.outvars[0].aval) in _HASHES else eqn.primitive.weight
 
 
@@ -126,7 +126,7 @@ FOLD_IN = ElementRule(_fold_in, when=_is_known)
 
 def _has_bits(eqn: Eqn) -> bool:
     """Rule `when`: whether the stream has CUDA text; the older one only where it is short."""
-    # A stream of the older kind is made in pairs half a stream apart, by 32-bit counters.
+    # The original stream is made in pairs half a stream apart, by 32-bit counters.
     older = not eqn.params.get("partitionable", False)
     many = math.prod(eqn.params["shape"]) >= 2**32 - 1
     return not (_implementation(eqn.invars[0].aval) == "threefry2x32" and older and many)
@@ -146,7 +146,7 @@ def _bits(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 
 
 def _generator(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
-    # Axes in front are those of the states: each has a stream of its own.
+    # Leading axes are those of the states: each has its own stream.
     state, bits = eqn.invars[0].aval, eqn.outvars[1].aval
     lead = list(at[: state.ndim - 1])
     shape = bits.shape[state.ndim - 1 :]

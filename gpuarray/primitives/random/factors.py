@@ -19,7 +19,9 @@ _COUNTERS = 2**31  # positions that an int32 counts
 
 
 def bits_factors(avals, out_avals, params) -> Factors:
-    """Axes of the keys; and those of each key's numbers, where number i is made of its place."""
+    """Axes of the keys; and those of each key's numbers, where number i depends only on its
+    position.
+    """
     (keys,), (out,), shape = avals, out_avals, params["shape"]
     lead, size = keys.ndim, math.prod(shape)
     # Other algorithms run through a state.

@@ -102,12 +102,12 @@ def _samples(impl, keys: np.ndarray, alpha: np.ndarray, log_space: bool, partiti
     keys, boost_keys = draws.split(keys, 2)
     accepted = np.ones_like(alpha)
     todo = np.arange(alpha.size)
-    # A copy: keys of rejected elements are replaced as the loop goes on.
+    # A copy: keys of rejected elements are replaced during the loop.
     keys = np.array(keys)
     while todo.size:
         keys[todo], x_keys, u_keys = draws.split(keys[todo], 3)
         x, v = _normals(draws, np.array(x_keys), c[todo])
-        # The paper's squeeze test first, the exact one for what it does not accept.
+        # The paper's squeeze test first, the exact one for elements that it does not accept.
         square, cube = x * x, v * v * v
         u = draws.uniform(u_keys)
         here = d[todo]
@@ -132,7 +132,7 @@ def _numpy(avals, *, log_space: bool, partitionable: bool = False):
     keys_aval, alpha_aval = avals
     dtype = keys_aval.dtype
     impl = dtype.impl
-    # Axes of alpha behind those of the keys: elements that share a key.
+    # Axes of alpha after those of the keys: elements that share a key.
     inner = alpha_aval.shape[keys_aval.ndim :]
 
     def sample(keys, alpha):

@@ -47,7 +47,7 @@ def _pair_function() -> Callable[[int, int, int, int], tuple[int, int]]:
             lines.append(f"    x1 = ((x1 << {r} | x1 >> {32 - r}) ^ x0) & {_MASK}")
         lines.append(f"    x0 += k{(i + 1) % 3}")
         lines.append(f"    x1 = x1 + k{(i + 2) % 3} + {i + 1} & {_MASK}")
-    # So that Python runs no loop, and looks nothing up.
+    # Unrolled, without name lookups.
     lines.append(f"    return x0 & {_MASK}, x1")
     return function_of_text("\n".join(lines), "<threefry>", {})
 
@@ -119,8 +119,8 @@ def threefry_stream(key: np.ndarray, size: int, *, partitionable: bool) -> np.nd
     """Return the first words of a key's stream: uint32[2] -> uint32[size].
 
     The original stream numbers all words and encrypts the first half of them with the second half,
-    so a word depends on the size. The partitionable one encrypts every word's 64-bit number by
-    itself, so any piece can be made anywhere.
+    so a word depends on the size. The partitionable one encrypts every word's 64-bit number
+    separately, so any piece can be computed independently.
     """
     if not partitionable and size > _MASK:
         return _long_stream(key, size)
@@ -194,7 +194,7 @@ def pair_layout(shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
 
 def threefry_counted(key, counter: int, shape, dtype) -> tuple[np.ndarray, int]:
     """Threefry as a stream with a 64-bit counter: return (bits of `dtype`, next counter)."""
-    # A 64-bit number takes a whole pair; narrower ones half of one each.
+    # A 64-bit number uses a whole pair; narrower ones half of one each.
     wide = np.dtype(dtype).itemsize == 8
     axis, padded = (0, shape) if wide or not shape else pair_layout(shape)
     pairs = prod(shape) if wide or not shape else prod(padded) // 2

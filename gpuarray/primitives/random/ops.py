@@ -46,8 +46,8 @@ _MANY = 1 << 12  # from this many words on, streams of many keys are made one ke
 class KeyImpl:
     """A random generator: how keys are seeded, split, mixed with data and turned into bits.
 
-    Its functions work on key words, uint32[..., words]: one key, or many at once. `tag` is the name
-    that dtypes show.
+    Its functions work on key words, uint32[..., words]: one key, or many together. `tag` is the
+    name that dtypes show.
     """
 
     __slots__ = ("bits", "fold_in", "key_shape", "name", "seed", "split", "tag")
@@ -146,7 +146,7 @@ def _each(function):
         if keys.ndim == 1:
             return function(keys, *args)
         results = [function(k, *args) for k in keys.reshape(-1, keys.shape[-1])]
-        # No keys: one call tells the result's shape.
+        # No keys: one call determines the result's shape.
         if not results:
             one = function(np.zeros(4, _uint32), *args)
             return np.empty((*keys.shape[:-1], *one.shape), one.dtype)
@@ -162,7 +162,7 @@ def _rbg_seed(seed: int, bits: int) -> np.ndarray:
 
 
 def _rbg_split(keys, shape, partitionable: bool) -> np.ndarray:
-    # An rbg key is two Threefry keys, which are split apart.
+    # An rbg key is two Threefry keys, which are split separately.
     halves = [_threefry_split(keys[..., i : i + 2], shape, partitionable) for i in (0, 2)]
     return np.concatenate(halves, -1)
 
@@ -239,7 +239,7 @@ def key_words(keys: np.ndarray, dtype) -> np.ndarray:
 def keys_of(words: np.ndarray, dtype) -> np.ndarray:
     """Return stored keys from their words: uint32[..., words] -> [...] of one element per key."""
     shape = words.shape[: words.ndim - len(dtype.impl.key_shape)]
-    # Words of one key lie together, so viewing them as one element is free.
+    # The words of a key are contiguous, so viewing them as one element is free.
     flat = np.ascontiguousarray(words, _uint32).reshape(-1)
     return flat.view(dtype.storage).reshape(shape)
 
@@ -361,7 +361,7 @@ def hide_stream(params: dict) -> dict:
 
 
 def stream_params() -> dict[str, bool]:
-    """Return which Threefry stream is meant, for params: compile caches must tell them apart."""
+    """Return the current Threefry stream, for params: compile caches must distinguish them."""
     return {"partitionable": config.state.threefry_partitionable}
 
 
@@ -491,7 +491,7 @@ threefry2x32_p = Primitive(
 )
 
 
-# ---- generators with a state of their own ----
+# ---- stateful generators ----
 
 
 class RandomAlgorithm(enum.IntEnum):

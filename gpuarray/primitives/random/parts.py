@@ -1,7 +1,7 @@
-"""Random primitives in terms of others, for backends that have no rule of their own for them.
+"""Random primitives in terms of others, for backends without rules for them.
 
-Floor 2. In: keys, or seeds. Out: the same keys and bits as from the NumPy rules of ops.py, made of
-Threefry pairs, which are pointwise. Other generators have no such form.
+Floor 2. In: keys, or seeds. Out: the same keys and bits as from the NumPy rules of ops.py, computed
+from Threefry pairs, which are pointwise. Other generators have no such form.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def bits_parts(keys, *, bit_width: int, shape: tuple[int, ...], partitionable: b
 
 
 def uniform_parts(key, low, high, *, shape: tuple[int, ...]):
-    """`rng_uniform`, from a key that is used for nothing else."""
+    """`rng_uniform`, from a key that is not used otherwise."""
     dtype = aval_of(low).dtype
     whole = np.issubdtype(dtype, np.integer)
     wide = np.dtype(np.uint64) if whole or dtype.itemsize == 8 else _uint32

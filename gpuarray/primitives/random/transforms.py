@@ -3,8 +3,8 @@
 Floor 2. In: operands with a batch axis. Out: results with one.
 
 Keys of a hash, such as Threefry's, are independent: a batch of them is one more axis of the
-operation. A generator with a state runs on from one number to the next, and as in JAX the first of
-a batch of them makes the numbers of all.
+operation. A stateful generator continues from one number to the next, and as in JAX the first of a
+batch of states makes the numbers of all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpuarray.core.primitive import NOT_DIFFERENTIABLE, NOT_LINEAR
 from gpuarray.primitives.axes import add_axis, move_axis, set_rank
 from gpuarray.primitives.define import do
 
-#: Rows of four words that `unsafe_rbg` draws to mix a key with data, of which it takes the last.
+#: Rows of four words that `unsafe_rbg` draws to mix a key with data; it uses the last one.
 _DRAWN = 10
 
 
@@ -32,7 +32,7 @@ def in_place(name: str) -> Callable[..., Any]:
     """Return the batch rule of a primitive on any leading axes: the batch axis is one of them."""
 
     def batch(axis, args, dims, **params):
-        # Key axes in front stay, so the batch axis may be any of them.
+        # Leading key axes are kept, so the batch axis may be any of them.
         return getattr(do, name)(*args, **params), dims[0]
 
     return batch
@@ -83,7 +83,7 @@ split_batch = _leading("random_split", _draws_keys)
 
 
 def fold_in_batch(axis, args, dims):
-    """Broadcast as pointwise operations do: the batch axis in front, scalars as they are."""
+    """Broadcast as pointwise operations do: the batch axis in front, scalars unchanged."""
     # The rank of one element's operands, with the batch axis.
     rank = max(aval_of(x).ndim - (d is not None) for x, d in zip(args, dims, strict=True)) + 1
 
@@ -103,7 +103,7 @@ def _mixed_by_first(size: int, keys: Any, data: Any) -> Any:
     impl = aval_of(keys).dtype.impl
     seeded = do.random_seed(_first(data), impl=impl)
     drawn = do.random_bits(seeded, bit_width=32, shape=(size, _DRAWN, 4), partitionable=False)
-    # The axes of keys that stand in front of the batch's go behind it.
+    # Key axes before the batch axis move after it.
     drawn = move_axis(drawn, aval_of(seeded).ndim, 0)
     shape = aval_of(drawn).shape
     last = do.slice(
@@ -134,7 +134,7 @@ def generator_batch(axis, args, dims, *, shape, **params):
     if not axis.size:
         return do.rng_bit_generator(state, shape=(0, *shape), **params), [0, 0]
     first = _first(state)
-    lead = aval_of(first).ndim - 1  # states of outer batches stand in front of the bits
+    lead = aval_of(first).ndim - 1  # states of outer batches come before the bits
     inner = (*shape[:lead], axis.size, *shape[lead:])
     after, bits = do.rng_bit_generator(first, shape=inner, **params)
     own = aval_of(state).shape

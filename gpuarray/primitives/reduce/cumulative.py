@@ -27,7 +27,7 @@ from gpuarray.primitives.reduce.prefixes import prefixes
 
 
 def _aval(name: str, accepted):
-    # The parameters' order in a printed graph is that of JAX.
+    # The parameters' order in a printed graph is JAX's.
     def aval(operand, *, axis, reverse):
         check_dtype(name, operand.dtype, accepted)
         if axis < 0:
@@ -61,7 +61,7 @@ def _running(fold: Fold):
 
 #: Elements that are accumulated at a time: as doubles they stay in cache.
 _BLOCK = 1 << 14
-#: Rows of at least so many elements are added one by one.
+#: Rows of at least this many elements are added one by one.
 _WIDE = 512
 #: Shorter axes run in single precision: their errors have no room to add up.
 _LONG = 1024
@@ -95,8 +95,8 @@ def _by_blocks(ufunc: np.ufunc, x, axis: int, double):
     for lane, made in zip(lanes, out, strict=True):
         for column in range(0, inner, columns):
             part = slice(column, column + columns)
-            # The first element starts the fold; each block goes on from the last result of the one
-            # before.
+            # The first element starts the fold; each block continues from the last result of the
+            # previous one.
             total = lane[0, part].astype(double)
             made[0, part] = total
             for row in range(1, n, rows):
@@ -245,7 +245,7 @@ cumsum_p = Primitive(
     batch=_batch("cumsum"),
 )
 cumprod_p = _cumulative("cumprod", PRODUCT, _prod_parts)
-# Where elements are equal the derivative depends on the order of merging: it is that of the tree.
+# For equal elements the derivative depends on the order of merging: it is that of the tree.
 cummax_p = _cumulative("cummax", LARGEST, _parts(lambda a, b: do.max(a, b)))
 cummin_p = _cumulative("cummin", SMALLEST, _parts(lambda a, b: do.min(a, b)))
 cumlogsumexp_p = _cumulative(

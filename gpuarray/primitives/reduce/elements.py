@@ -84,8 +84,8 @@ def _row(eqn: Eqn) -> int:
 
 
 def side_by_side(eqn: Eqn) -> tuple[tuple[int, ...], tuple[int, ...], Graph] | None:
-    """Rewrite `reduces` of windows that lie side by side: each axis as two, the second of which is
-    reduced; None for others.
+    """Rewrite rule `reduces` of adjacent windows: split each axis in two, and reduce the second;
+    None for others.
     """
     p, shape, axes = eqn.params, [], []
     along = zip(
@@ -95,7 +95,7 @@ def side_by_side(eqn: Eqn) -> tuple[tuple[int, ...], tuple[int, ...], Graph] | N
         strict=True,
     )
     for n, window, stride, padding, *dilations in along:
-        # All that lies between windows, or in several of them, would be folded otherwise.
+        # Elements between windows, or in several of them, would be folded differently.
         apart = n == window or (stride == window and n % window == 0)
         if not apart or padding != (0, 0) or dilations != [1, 1]:
             return None

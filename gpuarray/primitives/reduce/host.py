@@ -1,12 +1,12 @@
 """Folds of NumPy arrays: `ufunc.reduce`, and faster ways to the same where NumPy is slow.
 
 Floor 2. In: a Fold, or a ufunc and the axes to fold. Out: a NumPy rule, or a function on arrays.
-NumPy starts its inner loop anew for each row, so rows of three elements take ten times as long as
-they need; and along a row its sums and products wait for each addition. Here short rows are turned
-into columns, narrow ones side by side in lanes, and floats along a row are summed by a product with
-ones, which uses the whole vector unit.
+NumPy restarts its inner loop for each row, so rows of three elements take ten times as long as
+necessary; and along a row its sums and products wait for each addition. Here short rows are
+transposed to columns, narrow ones side by side in lanes, and floats along a row are summed by a
+product with ones, which uses the whole vector unit.
 
-Equal rows have equal results, wherever they stand.
+Equal rows have equal results, wherever they are.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ FEW = 256
 SHORT_EXTREME, SHORT = 32, 12
 #: A transposing copy pays only with at least this many times more rows than elements in a row.
 WORTH_A_TRANSPOSE = 8
-#: With fewer kept elements than this beside each folded one, NumPy does not fill a vector register.
+#: With fewer kept elements for each folded one, NumPy does not fill a vector register.
 NARROW = 256
 #: The most elements that are folded in lanes.
 LANES = 1024
-#: With fewer elements NumPy's sum is done before a product with ones is set up.
+#: With fewer elements NumPy's sum is faster than setting up a product with ones.
 WORTH_A_PRODUCT = 2048
 #: The longest sum made by one product: its error grows with the length, and BLAS would start
 #: threads for a much longer one.
@@ -74,7 +74,7 @@ def fold_pick(rule: Fold) -> Callable[..., Callable[[Any], Any]]:
             folded = functools.partial(ufunc.reduce, axis=axes, initial=initial)
         else:
             folded = fold(ufunc, axes, wide, operand.size)
-        # Lift, fold, finish: the parts of a Fold that change nothing are left out.
+        # Lift, fold, finish: parts of a Fold that are the identity are left out.
         steps = [_function(rule.lift, wide), folded, _function(rule.finish, wide)]
         made = _in_turn([step for step in steps if step is not None])
         return made if wide is dtype else lambda x: made(x.astype(wide)).astype(dtype)
@@ -83,7 +83,7 @@ def fold_pick(rule: Fold) -> Callable[..., Callable[[Any], Any]]:
 
 
 def _function(part: Any, dtype) -> Callable[[Any], Any] | None:
-    """Return the function of a Fold's `lift` or `finish`; None if it changes nothing."""
+    """Return the function of a Fold's `lift` or `finish`; None if it is the identity."""
     return None if isinstance(part, str) else part.numpy_function([ShapedArray((), dtype)], {})
 
 
@@ -168,7 +168,7 @@ def _way(ufunc: np.ufunc, shape: tuple[int, ...], axes: tuple[int, ...], dtype):
 
 
 def _way_of_middle(ufunc: np.ufunc, sizes: tuple[int, int, int], dtype):
-    """Return how to fold the middle one of three axes; None means NumPy's own way."""
+    """Return a function that folds the middle one of three axes; None means NumPy's own."""
     rows, length, kept = sizes
     short = SHORT_EXTREME if ufunc in (np.maximum, np.minimum) else SHORT
     if 1 < length <= short and kept < SHORT and rows >= WORTH_A_TRANSPOSE * length:
@@ -187,7 +187,7 @@ def _way_of_middle(ufunc: np.ufunc, sizes: tuple[int, int, int], dtype):
 
 
 def _columns(ufunc: np.ufunc, x):
-    """Fold short rows as columns: transposed, they are long rows beside each other."""
+    """Fold short rows as columns: transposed, they are adjacent long rows."""
     # The folded axis comes first, so that NumPy adds whole rows of results.
     return ufunc.reduce(np.ascontiguousarray(x.transpose(1, 2, 0)), axis=0, dtype=x.dtype).T
 
@@ -201,7 +201,7 @@ def _lanes(ufunc: np.ufunc, lanes: int, x):
     # Elements after the last whole group of lanes are folded with the lanes' results.
     if whole < length:
         left = np.concatenate([left, x[:, whole:]], axis=1)
-    # What is left may again be worth folding in lanes.
+    # The rest may again be worth folding in lanes.
     again = _way_of_middle(ufunc, left.shape, x.dtype)
     return ufunc.reduce(left, axis=1, dtype=x.dtype) if again is None else again(left)
 

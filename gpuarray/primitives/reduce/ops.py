@@ -84,7 +84,7 @@ def _rows(x, start: int, stop: int, step: int = 1):
 def _prod_parts(x, *, axes, out_sharding=None):
     """Multiply halves until one row is left: its derivative is right with zeros among the factors.
 
-    The derivative product / x of one fold would be 0 / 0 there.
+    The derivative product / x of a single fold would be 0 / 0 there.
     """
     x = _in_rows(x, axes)
     one = full_width(aval_of(x).dtype.type(1))
@@ -280,7 +280,7 @@ def _reduce_parts(*values, computation, jaxpr, dimensions):
     count = len(values) // 2
     shape, graph = aval_of(values[0]).shape, scalar_of(jaxpr)
     lengths = [shape[d] for d in dimensions]
-    # Without two elements nothing is folded; a symbolic length is one of many.
+    # With fewer than two elements there is nothing to fold; a symbolic length counts as many.
     few = all(isinstance(n, int) for n in lengths) and math.prod(lengths) < 2
     if graph is not None and not few:
         return _last_of_scan(values[:count], values[count:], graph, dimensions)
@@ -337,7 +337,9 @@ def _reduce_batch(axis, args, dims, *, computation, jaxpr, dimensions):
 
 
 def _reduce_factors(avals, out_avals, params) -> Factors:
-    """Kept axes; the folded ones are whole, as each piece would begin with the initial value."""
+    """Kept axes; the folded ones are whole, because each piece would begin with the initial
+    value.
+    """
     count, folded = len(out_avals), params["dimensions"]
     names = [None if d in folded else d for d in range(avals[0].ndim)]
     ins = [names] * count + [[]] * count
@@ -345,7 +347,7 @@ def _reduce_factors(avals, out_avals, params) -> Factors:
 
 
 def _reduces(eqn) -> tuple[tuple[int, ...], tuple[int, ...], Graph]:
-    """Rewrite `reduces`: the operands as they are."""
+    """Rewrite `reduces`: the operands are not reshaped."""
     return eqn.invars[0].aval.shape, eqn.params["dimensions"], eqn.params["jaxpr"]
 
 

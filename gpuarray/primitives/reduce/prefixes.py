@@ -1,9 +1,9 @@
 """Prefixes of arrays under an associative function, as slices, merges of many pairs, and pads.
 
 Floor 2. In: a function that merges two lists of arrays element by element, and arrays along an
-axis. Out: for each place the merge of all elements from the first up to it, in about 2 log2(n)
-steps over arrays (the recursion of Ladner and Fischer, 1980). Made of other primitives, so every
-transformation goes through; what has a kernel of its own does not take this way.
+axis. Out: at each position the merge of all elements from the first up to it, in about 2 log2(n)
+steps over arrays (the recursion of Ladner and Fischer, 1980). It consists of other primitives,
+which all transformations handle; operations with a dedicated kernel do not use it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ Merge = Callable[[list, list], Sequence[Any]]
 
 
 def prefixes(merge: Merge, xs: list, axis: int) -> list:
-    """Return the prefixes along `axis`: at odd places those of pairs, at even ones a step more."""
+    """Return the prefixes along `axis`: at odd positions those of pairs, at even ones one step
+    more.
+    """
     n = aval_of(xs[0]).shape[axis]
     if n < 2:
         return xs
@@ -31,8 +33,8 @@ def prefixes(merge: Merge, xs: list, axis: int) -> list:
     pairs = merge([along(x, axis, 0, n - 1, 2) for x in xs], [along(x, axis, 1, n, 2) for x in xs])
     # The prefixes of the pairs are those that end at 1, 3, 5, ...
     odd = prefixes(merge, list(pairs), axis)
-    # One that ends at an even place is the odd one before it and one element more; with an even
-    # length the last odd one has none behind it.
+    # A prefix that ends at an even position is the previous one and one more element; with an even
+    # length the last odd one has no successor.
     before = [along(x, axis, 0, (n - 1) // 2) for x in odd]
     even = merge(before, [along(x, axis, 2, n, 2) for x in xs])
     # The first element is its own prefix.

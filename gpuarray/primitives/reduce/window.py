@@ -90,7 +90,7 @@ def _fold_pick(rule: Fold):
         dtype = operand.dtype
         if 0 in counts:
             return lambda x: np.empty(counts, dtype)
-        # Folds of narrow numbers are carried in wider ones and rounded once.
+        # Folds of narrow numbers are accumulated in wider ones and rounded once.
         wide = wide_of(dtype)
         # Padding is in the wide type, as the fold is.
         pad = padder(operand.shape, wide, **geometry)
@@ -154,8 +154,8 @@ def _extreme_jvp(select: str):
 
 
 def _by_axis(eqn) -> list[tuple[dict, ShapedArray]]:
-    """Return the same as folds along one axis each, where that takes half of the steps; none if a
-    sum would be rounded more often.
+    """Return the equivalent folds along one axis each, if that takes at most half of the steps;
+    none if a sum would be rounded more often.
     """
     aval, out = eqn.invars[0].aval, eqn.outvars[0].aval
     dtype, params = storage_dtype(aval), eqn.params
@@ -231,7 +231,7 @@ def _general_pick(avals, *, jaxpr, consts=(), **geometry):
         xs, starts = values[: len(operands)], values[len(operands) :]
         # Padding counts as the initial value of each operand.
         xs = [x if pad is None else pad(x, start) for x, pad, start in zip(xs, pads, starts)]
-        # Position by position, all windows at once, in row-major order of the window.
+        # Position by position, all windows together, in row-major order of the window.
         out = [np.full(counts, start, x.dtype) for x, start in zip(xs, starts)]
         for index in slices:
             out = combine(*out, *(x[index] for x in xs))

@@ -35,7 +35,7 @@ def _folded(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     aval, fold = eqn.outvars[0].aval, eqn.primitive.fold
     assert fold is not None
     axes, _, places, tests = window(eqn, 0, at)
-    # Every element is padding: the fold of nothing.
+    # Every element is padding: the empty fold.
     if any(t.always is False for t in tests):
         return Constant(fold.identity.of(aval.dtype), aval)
     open_tests = tuple(t for t in tests if t.always is None)
@@ -49,7 +49,7 @@ FOLDED = ElementRule(_folded, times=window_size)
 
 
 def _worst(eqn: Eqn) -> Constant:
-    """Return the value of padding, which is chosen only if a window holds nothing better."""
+    """Return the value of padding, which is chosen only if a window has no better element."""
     aval = eqn.invars[1].aval
     return Constant(extreme(aval.dtype, eqn.params["select_prim"] is le_p), aval)
 
@@ -77,7 +77,7 @@ def _scatter_add(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     p, shape = eqn.params, eqn.invars[1].aval.shape
     windows, strides, padding = (p[k] for k in ("window_dimensions", "window_strides", "padding"))
     counts, aval = eqn.invars[0].aval.shape, eqn.outvars[0].aval
-    # An element lies in at most ceil(window / stride) windows along each axis.
+    # An element is in at most ceil(window / stride) windows along each axis.
     axes, back = loops([-(-w // s) for w, s in zip(windows, strides, strict=True)])
     which: list[Index] = []  # coordinates of the window
     own: list[Index] = []  # and of the element in it

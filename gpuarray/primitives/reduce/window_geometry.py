@@ -1,4 +1,4 @@
-"""Where windows lie: their number, padding and holes, and which elements each of them has.
+"""The geometry of windows: their number, padding and dilation, and the elements of each.
 
 Floor 2. In: a shape, and for each axis the window's length, stride, padding and dilations. Out:
 shapes, slices, and parameters of the primitives that pad and cut. For windows that are folded
@@ -96,7 +96,7 @@ def pad_config(*, padding, base_dilation, **_):
 
 
 def padder(shape, dtype, **geometry):
-    """Return a function that adds padding and holes to an array; None if there are none."""
+    """Return a function that adds padding and dilation to an array; None if there are none."""
     config = pad_config(**geometry)
     if not any(map(any, config)):
         return None
@@ -129,7 +129,7 @@ def window_factors(avals, out_avals, params) -> Factors:
 
     Initial values are scalars. Other windows reach into the pieces of neighbours.
     """
-    # Of a derivative's operands one has the shape of the windows, not of what they are over.
+    # One of a derivative's operands has the shape of the windows, not of the array they slide over.
     ranked = sorted(
         (a for a in (*avals, *out_avals) if a.ndim == avals[0].ndim), key=lambda a: a.size
     )

@@ -1,4 +1,4 @@
-"""One element selected in each window: what derivatives of windowed maxima and minima are made of.
+"""Selecting one element in each window: the derivatives of windowed maxima and minima.
 
 Floor 2. In: an array whose elements compete, another of their tangents or cotangents, and the
 geometry of windows. Out: one element per window, or the sum of those that each element has won.
@@ -36,7 +36,7 @@ _BETTER = {ge_p: np.greater_equal, le_p: np.less_equal}
 
 
 def _worst(select_prim, dtype):
-    """What padding counts as: it is chosen only where a window holds nothing better."""
+    """The value of padding: it is chosen only if a window has no better element."""
     return extreme(dtype, select_prim is le_p)
 
 
@@ -88,7 +88,7 @@ def _gather_add_transpose(ct, tangents, operand, *, select_prim, **geometry):
     if any(d != 1 for d in geometry["window_dilation"]):
         return _to_winners(ct, tangents, operand, select_prim, geometry), None
     base = geometry["base_dilation"]
-    # A dilated operand is padded with holes first, and they are cut out of the result again.
+    # A dilated operand is dilated first, and the holes are cut out of the result again.
     dilated_base = any(d != 1 for d in base)
     if dilated_base:
         worst = _worst(select_prim, aval_of(operand).dtype)
@@ -192,7 +192,7 @@ def _scatter_add_pick(avals, *, select_prim, window_dimensions, window_strides, 
     # their sums then cut to the operand.
     padded = tuple(n + lo + hi for n, (lo, hi) in zip(operand.shape, padding))
     inner = tuple(slice(max(lo, 0), max(lo, 0) + n) for n, (lo, _) in zip(operand.shape, padding))
-    # Negative padding cuts elements off: they get nothing.
+    # Negative padding cuts elements off: they get zero.
     kept = tuple(slice(max(-lo, 0), n - max(-hi, 0)) for n, (lo, hi) in zip(operand.shape, padding))
 
     if source.size == 0:
@@ -225,7 +225,7 @@ def _scatter_add_transpose(ct, source, operand, **params):
     return back, None
 
 
-#: The transpose of the derivative: each source element goes to the element that won its window.
+#: The transpose of the derivative: each source element goes to the selected element of its window.
 select_and_scatter_add_p = Primitive(
     "select_and_scatter_add",
     Kind.LIBRARY,

@@ -18,7 +18,7 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Array, Arra
     """The number of the code nearest to each observation, and its distance: (m, n), (k, n) -> (m,),
     (m,).
 
-    Vectors count as columns. check_finite is accepted and changes nothing.
+    Vectors count as columns. check_finite is accepted and has no effect.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -40,7 +40,7 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Array, Arra
             "vq got incompatible shapes: observations and codes must have as many columns, got "
             f"{points.shape} and {codes.shape}"
         )
-    # All pairs at once: [m, n] against [k, n] is an array of m x k distances.
+    # All pairs together: [m, n] against [k, n] is an array of m x k distances.
     distances = gnp.linalg.norm(points[:, None, :] - codes[None, :, :], axis=-1)
     code = gnp.argmin(distances, axis=-1)
     return lax.convert_element_type(code, "int32"), distances.min(-1)

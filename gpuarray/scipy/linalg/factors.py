@@ -1,8 +1,8 @@
 """Factorisations of matrices and systems solved with them, under SciPy's names.
 
-Floor 6. In: (…, m, n) arrays, promoted to floats. Out: plain tuples of arrays, as SciPy gives them.
-The work is done by lax.linalg and numpy.linalg; `overwrite_…`, `check_finite` and `lapack_driver`
-are accepted and change nothing: arrays are immutable, and values are not looked at.
+Floor 6. In: (…, m, n) arrays, promoted to floats. Out: plain tuples of arrays, as in SciPy. The
+work is done by lax.linalg and numpy.linalg; `overwrite_…`, `check_finite` and `lapack_driver` are
+accepted and have no effect: arrays are immutable, and values are not checked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpuarray.numpy.shapes import stretch
 
 
 def _matrices(name: str, *xs: Any) -> list[Array]:
-    """Arrays (lists too) of one inexact dtype, each with two axes or more."""
+    """Convert to arrays (also from lists) of one inexact dtype, each with at least two axes."""
     # Lists are accepted here, as SciPy's users expect.
     found = promoted_inexact(name, *(gnp.asarray(x) if isinstance(x, list) else x for x in xs))
     if found[0].ndim < 2:
@@ -394,7 +394,7 @@ def qr_multiply(
     right = mode == "right"
     if vector:
         c = c[None, :] if right else c[:, None]
-    # The axis of c that meets Q.
+    # The axis of c that is multiplied by Q.
     given, needed = (c.shape[-1], m) if right else (c.shape[-2], k)
     if given != needed:
         product, of_q, of_c = (
@@ -513,7 +513,7 @@ def hessenberg(
     if not calc_q:
         return h
     n = a.shape[-1]
-    # Nothing to reflect: Q is the identity.
+    # No reflections: Q is the identity.
     if n < 2:
         return h, stretch(identity(n, a.dtype), a.shape)
     # The reflectors leave the first row and column alone.

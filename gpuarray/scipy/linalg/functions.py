@@ -2,9 +2,9 @@
 equation.
 
 Floor 6. In: square matrices, promoted to floats. Out: matrices. Triangular systems are solved
-column by column in a loop with a fixed number of steps, so that all of it can be traced; square
-roots, polar factors and solutions of Sylvester's equation have derivatives of their own, from the
-equations they fulfil.
+column by column in a loop with a fixed number of steps, so that everything can be traced; square
+roots, polar factors and solutions of Sylvester's equation have custom derivatives, from the
+equations that define them.
 """
 
 from __future__ import annotations
@@ -90,8 +90,7 @@ def _expm(a: Array, upper: bool, most: int) -> Array:
     real = dtypes.to_floating_dtype(a.dtype)
     order, limit = _PADE[real.itemsize * 8]
     # Scaling and squaring: e^a = (e^(a / 2^s))^(2^s), with a / 2^s small enough for the
-    # approximant.
-    # No gradient through the norm: it decides only how often to square.
+    # approximant. No gradient through the norm: it only determines the number of squarings.
     norm = lax.stop_gradient(abs(a).sum(0).max())
     halvings = gnp.maximum(0, gnp.ceil(gnp.log2(norm / real.type(limit))))
     a = a * lax.convert_element_type(gnp.exp2(-gnp.minimum(halvings, most)), a.dtype)
@@ -115,7 +114,7 @@ def _expm(a: Array, upper: bool, most: int) -> Array:
     def squared(r: Array, i: Array) -> tuple[Array, None]:
         return lax.cond(i < halvings, lambda r: gnp.matmul(r, r), lambda r: r, r), None
 
-    # A fixed number of steps, of which those that are needed square.
+    # A fixed number of steps, of which only the needed ones square.
     r, _ = lax.scan(squared, r, gnp.arange(most, dtype=real))
     return gnp.where(halvings <= most, r, r.dtype.type(np.nan))
 
@@ -233,8 +232,8 @@ def _rsf2csf(t: Array, z: Array) -> tuple[Array, Array]:
 def _columns(t: Array, first: Array, right: Callable, shift: Callable) -> Array:
     """The upper triangular F with the diagonal `first`, whose columns above it solve (S_j) f = r_j.
 
-    S_j is what `shift(F, j)` gives for the columns before j, r_j is `right(F, j)`; rows from j on
-    are left out of both.
+    S_j is the result of `shift(F, j)` for the columns before j, r_j that of `right(F, j)`; rows
+    from j on are excluded in both.
     """
     n = t.shape[0]
     at = lax.iota("int32", n)
@@ -244,7 +243,7 @@ def _columns(t: Array, first: Array, right: Callable, shift: Callable) -> Array:
         # Only the leading j x j part is known: the rest is the identity, with zeros on the right.
         above = at < j
         system = gnp.where(above[:, None] & above, shift(f, j), one)
-        # A zero on the diagonal (equal eigenvalues) divides nothing.
+        # A zero on the diagonal (equal eigenvalues) skips the division.
         d = _diagonal(system)
         system = system + one * gnp.where(d == 0, 1, 0)
         r = gnp.where(above, right(f, j), t.dtype.type(0))
@@ -264,7 +263,7 @@ def _sqrt_of_triangle(t: Array) -> Array:
 def sqrtm(A: Any, blocksize: int = 1) -> Array:
     """The principal square root of a matrix, complex: (…, n, n) -> (…, n, n).
 
-    A singular matrix may have none: entries that would divide by zero are not divided.
+    A singular matrix may have no square root: divisions by zero are skipped.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -314,7 +313,7 @@ def funm(A: Any, func: Callable[[Array], Array], disp: bool = True) -> Any:
     a = gnp.asarray(A)
     if a.ndim != 2 or a.shape[0] != a.shape[1]:
         raise ValueError(f"expected square array_like input, got shape {a.shape}")
-    # The real form says exactly which eigenvalues are real, and so where `func` has a cut.
+    # The real form shows exactly which eigenvalues are real, and so where `func` has a cut.
     t, z = schur(a)
     if dtypes.kind_of(t.dtype) != "c":
         t, z = rsf2csf(t, z)
@@ -416,7 +415,9 @@ def _by_eigenvectors(a: Array, b: Array, c: Array, tol: float) -> Array:
 
 
 def _solution(x: Array, sums: Array, a: Array, tol: float) -> Array:
-    """x, real if the equation is; NaN where a sum of eigenvalues says that there is none."""
+    """x, real if the equation is; NaN if a vanishing sum of eigenvalues shows that there is no
+    solution.
+    """
     x = x if is_complex(a) else lax.real(x)
     return gnp.where((abs(sums) < tol).any(), x.dtype.type(np.nan), x)
 
@@ -436,8 +437,8 @@ def polar(
     P U ("left").
 
     (…, m, n) -> (…, m, n) and (…, n, n), or (…, m, m). `method` "qdwh" takes a tall matrix for the
-    right and a wide one for the left side, "svd" any. Both go through the singular value
-    decomposition, unless `eps` or `max_iterations` ask for the steps of QDWH, one matrix only.
+    right and a wide one for the left side, "svd" any. Both use the singular value decomposition,
+    unless `eps` or `max_iterations` request the QDWH iteration, for one matrix only.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -486,7 +487,8 @@ def _polar(a: Array) -> tuple[Array, Array]:
 @_polar.defjvp
 def _polar_jvp(primals, tangents):
     # A = U P gives U^H dA = W P + dP with W = U^H dU skew, so P W + W P = U^H dA - dA^H U. In the
-    # basis of P's vectors that is a division by sums of singular values: equal ones do no harm.
+    # basis of P's eigenvectors that is a division by sums of singular values: equal ones are no
+    # problem.
     (a,), (da,) = primals, tangents
     u, p = _polar(a)
     s, v = gnp.linalg.eigh(p)
@@ -500,7 +502,7 @@ def _polar_jvp(primals, tangents):
     w = gnp.matmul(gnp.matmul(v, w), adjoint(v))
     dp = turned - gnp.matmul(w, p)
     dp = (dp + adjoint(dp)) / 2
-    # What lies outside the columns of U: (I - U U^H) dA P^-1.
+    # The component outside the columns of U: (I - U U^H) dA P^-1.
     rest = da - gnp.matmul(u, turned)
     inverse = gnp.where(s > 0, 1 / gnp.where(s > 0, s, 1), 0)
     rest = gnp.matmul(

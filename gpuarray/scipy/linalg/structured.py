@@ -25,7 +25,7 @@ _NOTHING = 0  # in a table: no number is picked
 
 def _picked(values: Array, table: Any) -> Array:
     """The matrix values[..., table - 1], zero where the table holds 0."""
-    # Table entries count from 1; 0 stands for a zero of the matrix.
+    # Table entries count from 1; 0 means a zero of the matrix.
     found = gnp.take(values, np.maximum(table - 1, 0), axis=-1)
     if isinstance(table, np.ndarray) and table.all():
         return found
@@ -34,7 +34,7 @@ def _picked(values: Array, table: Any) -> Array:
 
 def _grid(rows: Any, columns: Any) -> tuple[Any, Any]:
     """Row and column numbers of a matrix."""
-    # Tables are made on the host, but for sizes that only the running program knows.
+    # Tables are made on the host, except for sizes known only at run time.
     if isinstance(rows, util.Symbolic) or isinstance(columns, util.Symbolic):
         return gnp.arange(rows)[:, None], gnp.arange(columns)[None, :]
     # Sizes that would not fit are refused first.
@@ -79,7 +79,7 @@ def block_diag(*arrs: Any) -> Array:
     rows, done = [], 0
     for b in blocks:
         right = width - done - b.shape[1]
-        # Zeros on both sides of each block, as wide as the blocks beside it.
+        # Zeros on both sides of each block, as wide as the preceding and following blocks.
         rows.append(lax.pad(b, b.dtype.type(0), [(0, 0, 0), (done, right, 0)]))
         done += b.shape[1]
     return gnp.concatenate(rows, axis=0)
@@ -292,7 +292,7 @@ def _constant(rows: Any, n: int, dtype: Any = None) -> Array:
     """Python numbers as an n x n (or as long) matrix, each rounded once."""
     dtype = dtypes.default_float() if dtype is None else dtype
     limit = float(dtypes.finfo(dtype).max)
-    # Exact integers become floats here, too large ones infinite.
+    # Exact integers become floats here, and inf if they are too large.
     values = [
         [float(v) if abs(v) <= limit else math.copysign(math.inf, v) for v in r] for r in rows
     ]

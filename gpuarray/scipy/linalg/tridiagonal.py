@@ -1,7 +1,7 @@
 """Eigenvalues of symmetric tridiagonal matrices.
 
-Floor 6. In: the diagonal and the one beside it. Out: eigenvalues by bisection, in O(n) memory, and
-eigenvectors.
+Floor 6. In: the diagonal and the first superdiagonal. Out: eigenvalues by bisection, in O(n)
+memory, and eigenvectors.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def eigh_tridiagonal(
 ) -> Any:
     """Eigenvalues (ascending), and vectors as columns, of a symmetric tridiagonal matrix.
 
-    d is the diagonal (n,), e the one above it (n - 1,); a complex e stands above, its conjugate
-    below. select: "a" for all k = n, or "i" for those numbered select_range = (first, last). tol:
-    the error that is allowed in an eigenvalue. Vectors come from the full matrix and need no random
-    start: `key` changes nothing.
+    d is the diagonal (n,), e the superdiagonal (n - 1,); for a complex e the subdiagonal is its
+    conjugate. select: "a" for all k = n, or "i" for those numbered select_range = (first, last).
+    tol: the allowed error of an eigenvalue. Vectors are computed from the full matrix without a
+    random start: `key` has no effect.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -112,14 +112,14 @@ def _eigenvalues(first: int, last: int, tol: float | None, d: Array, e: Array) -
 
 
 def _bisected(first: int, last: int, tol: float | None, d: Array, e: Array) -> Array:
-    """Eigenvalues number `first` to `last`, all bisected at once."""
+    """Eigenvalues number `first` to `last`, all bisected together."""
     dtype = d.dtype
     if d.shape[0] == 0:
         return d
     info = dtypes.finfo(dtype)
     zero = gnp.zeros(1, dtype)
     left, right = gnp.concatenate([zero, e]), gnp.concatenate([e, zero])
-    # Gershgorin: every eigenvalue lies in one of these circles.
+    # Gershgorin: every eigenvalue is in one of these discs.
     low, high = (d - left - right).min(), (d + left + right).max()
     size = gnp.maximum(abs(low), abs(high))
     # Pivots smaller than this are replaced; the scale is that of the squared off-diagonal.
@@ -129,12 +129,12 @@ def _bisected(first: int, last: int, tol: float | None, d: Array, e: Array) -> A
     squares = left * left
 
     def smaller(x: Array) -> Array:
-        """How many eigenvalues lie below each x: the negative pivots of T - x."""
+        """The number of eigenvalues below each x: the negative pivots of T - x."""
 
         def pivot(state, row):
             q, count = state
             diagonal, square = row
-            # Sturm: as many pivots of T - x are negative as eigenvalues lie below x.
+            # Sturm: T - x has as many negative pivots as there are eigenvalues below x.
             q = diagonal - x - square / q
             # Never a division by zero; the sign is LAPACK's choice.
             q = gnp.where(abs(q) < tiny, -tiny, q)
@@ -147,7 +147,7 @@ def _bisected(first: int, last: int, tol: float | None, d: Array, e: Array) -> A
     def halve(_: Any, state: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = state
         middle = low + (high - low) / 2
-        # Eigenvalue number k lies above the middle where no more than k lie below it.
+        # Eigenvalue number k is above the midpoint if at most k are below it.
         below = smaller(middle) <= numbers
         return gnp.where(below, middle, low), gnp.where(below, high, middle)
 

@@ -30,8 +30,8 @@ class Point(NamedTuple):
 
 
 class Search(NamedTuple):
-    """The state of a search: once `zooming`, the answer lies between `low` and `high`. `left` is
-    how many more places may be tried.
+    """The state of a search: once `zooming`, the answer is between `low` and `high`. `left` is the
+    number of remaining trials.
     """
 
     count: Array
@@ -93,7 +93,7 @@ def line_search(
         bracketed = s.zooming | high | rising
         new_high = _where(high, here, _where(rising, s.low, s.high))
         new_low = _where(high, s.low, here)
-        # While nothing is bracketed the step doubles.
+        # Until the answer is bracketed the step doubles.
         trial = gnp.where(bracketed, _between(new_low, new_high), 2 * here.step)
         found = _where(flat, here, new_low)
         left = gnp.where(bracketed & ~s.zooming, ZOOMS, s.left - 1)

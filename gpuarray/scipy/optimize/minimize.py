@@ -21,7 +21,7 @@ from gpuarray.scipy.optimize.line_search import line_search
 
 
 class OptimizeResults(NamedTuple):
-    """What `minimize` found, and how.
+    """The result of `minimize`.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ def _bfgs(
         H, known = model
         product = gnp.dot(s, y)
         good = product > 0  # otherwise H would not stay positive definite
-        # The first step tells how long the others should be in directions nobody has gone yet.
+        # The first step gives a step length for directions not searched yet.
         H = gnp.where(good & ~known, product / gnp.where(good, gnp.dot(y, y), 1), 1) * H
         # H <- (I - rho s y^T) H (I - rho y s^T) + rho s s^T.
         rho = 1 / gnp.where(good, product, 1)
@@ -190,11 +190,11 @@ def _lbfgs(
 
 
 def _as_reals(x0: Array) -> tuple[Array, Callable[[Array], Array]]:
-    """The unknowns as one vector of real numbers, and what makes them an array like x0 again."""
+    """The unknowns as one vector of real numbers, and a function that restores an array like x0."""
     if not dtypes.issubdtype(x0.dtype, np.complexfloating):
         return x0.ravel(), lambda x: x.reshape(x0.shape)
     n = x0.size
-    # Real and imaginary parts are variables of their own.
+    # Real and imaginary parts are separate variables.
     both = gnp.concatenate([x0.real.ravel(), x0.imag.ravel()])
     return both, lambda x: lax.complex(x[:n], x[n:]).reshape(x0.shape)
 

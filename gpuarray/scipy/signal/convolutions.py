@@ -1,7 +1,7 @@
 """Convolutions and correlations in any number of dimensions, directly or by Fourier transforms.
 
-Floor 6. In: two arrays of as many axes. Out: sums of products of one with the other, shifted; the
-work is done by lax.conv_general_dilated or numpy.fft.
+Floor 6. In: two arrays with the same number of axes. Out: sums of products of one with the other,
+shifted; the work is done by lax.conv_general_dilated or numpy.fft.
 """
 
 from __future__ import annotations
@@ -162,7 +162,8 @@ def convolve2d(
     mode :
         As in `convolve`.
     boundary :
-        What lies around in1: "fill" (`fillvalue`), "wrap" (in1 again) or "symm" (its mirror image).
+        The values around in1: "fill" (`fillvalue`), "wrap" (in1 again) or "symm" (its mirror
+        image).
 
     Examples
     --------
@@ -176,7 +177,7 @@ def convolve2d(
     x, y = _plane("convolve2d", in1, in2, mode)
     if mode == "valid" or (boundary == "fill" and _is_zero(fillvalue)):
         return _slide(x, y, mode, precision)
-    # A border as wide as the window, then nothing sticks out.
+    # Extend the border by the width of the window, so that all windows are inside.
     full = _slide(_bordered(x, y, boundary, fillvalue), y, "valid", precision)
     return full if mode == "full" else _centre(full, x.shape, (0, 1))
 
@@ -269,7 +270,7 @@ def fftconvolve(
         # Over no axes a convolution is a product.
         full = x * y
     elif x.size == 0 or y.size == 0:
-        # Nothing to transform: zeros of the full length.
+        # An empty transform: zeros of the full length.
         shape = list(x.shape)
         for i, n in zip(over, lengths, strict=True):
             shape[i] = n
@@ -284,6 +285,6 @@ def fftconvolve(
         return full
     if mode == "same":
         return _centre(full, x.shape, over)
-    # "valid": only where the shorter one lies entirely within the longer one.
+    # "valid": only where the shorter one is entirely within the longer one.
     wanted = [m - n + 1 if i in over else m for i, (m, n) in enumerate(zip(x.shape, y.shape))]
     return _centre(full, wanted, over)

@@ -1,7 +1,7 @@
 """Spectra of pieces of signals: stft and its inverse, csd, welch.
 
 Floor 6. In: samples along an axis. Out: frequencies (and times) and spectra. Pieces are read by one
-gather and put together by one scatter-add.
+gather and assembled by one scatter-add.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _spectrogram(
     kind = signals[0].dtype
     real = dtypes.to_floating_dtype(kind)
     length = max(s.shape[-1] for s in signals)
-    # As SciPy: nothing in, nothing out.
+    # As in SciPy, an empty input gives an empty result.
     if any(s.size == 0 for s in signals):
         empty = gnp.zeros(x.shape, dtypes.to_complex_dtype(kind))
         return gnp.zeros(x.shape, real), gnp.zeros(x.shape, real), empty
@@ -201,8 +201,9 @@ def stft(
 ) -> tuple[Array, Array, Array]:
     """Frequencies, times, and the Fourier transforms of overlapping pieces of a signal.
 
-    (…, n) -> (f,), (t,), (…, f, t). window: the name of a taper or its values. boundary: how x goes
-    on at its ends ("zeros", "even", "odd", "constant"), or None. padded: zeros fill the last piece.
+    (…, n) -> (f,), (t,), (…, f, t). window: the name of a taper or its values. boundary: how x is
+    extended at its ends ("zeros", "even", "odd", "constant"), or None. padded: zeros fill the last
+    segment.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -234,8 +235,8 @@ def csd(
 ) -> tuple[Array, Array]:
     """Frequencies and the cross spectral density of two signals, by Welch's method.
 
-    (…, n) twice -> (f,), (…, f). scaling: "density" or "spectrum". average: "mean" or "median" of
-    the pieces. y None: that of x with itself.
+    (…, n) twice -> (f,), (…, f). scaling: "density" or "spectrum". average: "mean" or "median" over
+    segments. With y None, the spectrum of x with itself.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -353,16 +354,16 @@ def istft(
     pieces = (gnp.fft.irfft if input_onesided else gnp.fft.ifft)(z, n=nfft)[..., :nperseg]
     length = nperseg + (z.shape[-2] - 1) * step
     at = _pieces(length, nperseg, step)
-    # Weighted overlap-add: times the window once more; its sum undoes the scaling of `stft`.
+    # Weighted overlap-add: multiply by the window again; its sum undoes the scaling of `stft`.
     pieces = pieces * (values * values.sum()).astype(real)
     x = gnp.zeros((*pieces.shape[:-2], length), pieces.dtype).at[..., at].add(pieces)
     # The sum of squared windows at each sample, known now: x is divided by it.
     weight = np.bincount(at.ravel(), np.tile(np.abs(values) ** 2, len(at)), length)
     if boundary:
-        # What was added at the ends by `stft` is cut off.
+        # Remove the extension that `stft` added at the ends.
         middle = slice(nperseg // 2, length - nperseg // 2)
         x, weight = x[..., middle], weight[middle]
-    # Where no window reaches, nothing is known and nothing is divided.
+    # Where no window reaches, the signal is unknown: do not divide.
     x = x / np.where(weight > 1e-10, weight, 1.0).astype(real)
     times = gnp.arange(x.shape[-1], dtype=real) / fs
     return times, gnp.moveaxis(x, -1, time - (freq < time))

@@ -1,6 +1,6 @@
-"""Trends taken out of signals.
+"""Removing trends from signals.
 
-Floor 6. In: samples along an axis. Out: what is left of them.
+Floor 6. In: samples along an axis. Out: the residuals.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def detrend(
     if type == "constant":
         return x - x.mean(axis, keepdims=True)
     n = x.shape[axis]
-    # The ends are break points as well; each piece has a line of its own.
+    # The ends are break points as well; a line is fitted to each piece.
     breaks = np.unique(np.append(np.atleast_1d(np.asarray(bp)), [0, n])).astype(int)
     if (breaks < 0).any() or (breaks > n).any():
         raise ValueError(
@@ -61,7 +61,7 @@ def detrend(
 
 def _without_line(x: Array) -> Array:
     n = x.shape[-1]
-    # Orthonormal: what is projected on these two is the line that fits best.
+    # Orthonormal: the projection on these two is the line of best fit.
     basis, _ = np.linalg.qr(np.stack([np.ones(n), np.arange(n) / max(n, 1)], -1))
     q = gnp.asarray(basis.astype(x.dtype))
     # Low precision would leave parts of the trend behind.
@@ -70,7 +70,7 @@ def _without_line(x: Array) -> Array:
 
 
 def remover(kind: Any) -> Any:
-    """The function for a `detrend=` argument, over the last axis; None if it asks for none."""
+    """The function for a `detrend=` argument, over the last axis; None if it is falsy."""
     if kind is False or kind is None:
         return None
     return kind if callable(kind) else lambda x: detrend(x, type=kind)

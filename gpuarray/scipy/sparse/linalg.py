@@ -96,7 +96,7 @@ def _solve(
             f"arrays in x0 and b must have matching shapes: {shapes[0]} vs {shapes[1]}"
         )
     product, M = _operator(A), _identity if M is None else _operator(M)
-    # What the iteration carries has the dtype of A b.
+    # The carry of the iteration has the dtype of A b.
     kinds = [dtypes.to_inexact_dtype(gnp.result_type(x, y)) for x, y in
              zip(tree_leaves(b), tree_leaves(product(x0)), strict=False)]  # fmt: skip
     if len(kinds) == len(shapes[1]):
@@ -169,7 +169,7 @@ def _bicgstab(
         q = A(turned)
         alpha = new_rho / _dot(shadow, q)
         s = _sub(r, _scaled(alpha, q))
-        # Half a step may be enough: the other half would divide by nothing.
+        # Half a step may be enough: the other half would divide by zero.
         early = _square(s) < target
         half = M(s)
         t = A(half)
@@ -207,7 +207,7 @@ def _unit(x: Any, limit: Any) -> tuple[Any, Array]:
 
 def _project(basis: Any, x: Any) -> Array:
     """The inner products of x with the vectors of a basis (..., n)."""
-    # The basis lies along the last axis of every leaf.
+    # The basis vectors are along the last axis of every leaf.
     one = lambda q, v: gnp.einsum("...n,...->n", gnp.conj(q), v, precision=lax.Precision.HIGHEST)
     return tree_reduce(operator.add, tree_map(one, basis, x))
 
@@ -225,17 +225,17 @@ def _arnoldi(A: Callable, M: Callable, v: Any, count: int) -> tuple[Any, Array]:
     """An orthonormal basis (count + 1) of the Krylov space and A in it: (count + 1, count)."""
     kind = gnp.result_type(*tree_leaves(v))
     eps = float(dtypes.finfo(kind).eps)
-    # Room for all vectors is made at once: shapes must not change within a loop.
+    # Room for all vectors is allocated in advance: shapes must not change within a loop.
     basis = tree_map(lambda x: gnp.pad(x[..., None], [(0, 0)] * x.ndim + [(0, count)]), v)
     H = gnp.zeros((count + 1, count), kind)
 
     def step(k: Any, state: tuple[Any, Array]) -> tuple[Any, Array]:
         basis, H = state
         w = M(A(tree_map(lambda q: q[..., k], basis)))
-        # A vector that is left with nothing but rounding lies in the space already.
+        # A vector reduced to rounding errors was already in the space.
         before = _norm(w)
         column = gnp.zeros(count + 1, kind)
-        for _ in range(2):  # once more: rounding errors of the first time
+        for _ in range(2):  # twice, against rounding errors of the first pass
             h = _project(basis, w)
             w = _sub(w, _combined(basis, h))
             column = column + h
@@ -282,7 +282,7 @@ def _gmres(
     return lax.while_loop(going, cycle, (x0, *residual(x0), 0))[0]
 
 
-# ---- what users call ----
+# ---- public functions ----
 
 _SHARED = """
 

@@ -33,7 +33,7 @@ def _unit(q: Array) -> Array:
 
 def _norm(x: Array) -> Array:
     """The length along the last axis, kept; its derivative at 0 is 0."""
-    # The root has no derivative at 0: it is kept out of there.
+    # The root is not differentiable at 0: avoid evaluating it there.
     square = (x * x).sum(-1, keepdims=True)
     zero = square == 0
     return gnp.where(zero, 0, gnp.sqrt(gnp.where(zero, 1, square)))
@@ -130,7 +130,7 @@ class Rotation(NamedTuple):
 
     @classmethod
     def from_euler(cls, seq: str, angles: Any, degrees: bool = False) -> Rotation:
-        """Turns about one to three axes: "xyz" about fixed ones, "XYZ" about those of the body.
+        """Rotations about one to three axes: "xyz" about fixed ones, "XYZ" about those of the body.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class Rotation(NamedTuple):
 
     @classmethod
     def identity(cls, num: int | None = None, dtype: Any = float) -> Rotation:
-        """The rotation that changes nothing, or `num` of them."""
+        """The identity rotation, or `num` of them."""
         one = gnp.array([0, 0, 0, 1], dtypes.check_user_dtype(dtype, "identity"))
         return cls(one if num is None else stretch(one, (util.index(num), 4)))
 
@@ -252,7 +252,7 @@ class Rotation(NamedTuple):
         a, b, c, d = at[3], at[i], at[j], at[k] * sign
         if not proper:
             a, b, c, d = a - c, b + d, c + a, d - b
-        # The rotation is split into two of which the sum and the difference of angles are known.
+        # The rotation is split into two, given the sum and the difference of their angles.
         middle = 2 * gnp.arctan2(gnp.hypot(c, d), gnp.hypot(a, b))
         at_zero, at_pi = abs(middle) <= 1e-7, abs(middle - np.pi) <= 1e-7
         total, difference = gnp.arctan2(b, a), gnp.arctan2(d, c)
@@ -368,7 +368,7 @@ class Slerp(NamedTuple):
         if t.ndim > 1:
             raise ValueError("`times` must be at most 1-dimensional.")
         at = gnp.clip(gnp.searchsorted(self.times, t, side="right") - 1, 0, len(self.timedelta) - 1)
-        # Times outside go on turning as in the first or the last interval.
+        # Times outside extrapolate the rotation of the first or the last interval.
         share = (t - self.times[at]) / self.timedelta[at]
         return self.rotations[at] * Rotation.from_rotvec(self.rotvecs[at] * share[..., None])
 

@@ -105,7 +105,7 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     """The Bessel functions of the first kind J_0(z), J_1(z), ..., J_v(z), of real z.
 
     The result has shape [v + 1, *z.shape]. The recurrence starts at order `n_iter`, which should
-    exceed |z|; orders beyond `n_iter` are left out of the result.
+    exceed |z|; orders beyond `n_iter` are omitted.
 
     >>> import gpuarray.numpy as gnp
     >>> bessel_jn(gnp.array([0.0, 1.0]), v=1).round(4)
@@ -174,7 +174,7 @@ def _legendre(n: Array, m: Array, theta: Array, n_max: int) -> Array:
     sine = gnp.where(sine < 0, -sine, sine)
     square = (size * size).astype(theta.dtype)
     before = now = out = gnp.zeros(np.broadcast_shapes(n.shape, m.shape, theta.shape), theta.dtype)
-    seed = like(math.sqrt(0.25 / math.pi), theta)  # that of degree and order l
+    seed = like(math.sqrt(0.25 / math.pi), theta)  # of degree and order l
     for l in range(n_max + 1):
         # From degree l - 1 and l - 2 to l; the order's own first degree comes from `seed`.
         above = size < l

@@ -1,6 +1,7 @@
 """The gamma function and its relatives: logarithm, derivatives, beta and zeta, counts.
 
-Floor 6. In: array-likes. Out: Arrays. Each function is pointwise, but for bernoulli, a table.
+Floor 6. In: array-likes. Out: Arrays. Each function is pointwise, except bernoulli, which is a
+table.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def gammaln(x: ArrayLike) -> Array:
 
 
 def loggamma(x: ArrayLike) -> Array:
-    """The logarithm of the gamma function, analytic but for x <= 0; of real x < 0 it is nan.
+    """The logarithm of the gamma function, analytic except for x <= 0; nan for real x < 0.
 
     Any shape; same shape out.
 
@@ -196,7 +197,7 @@ def beta(a: ArrayLike, b: ArrayLike) -> Array:
     Array(0.5, dtype=float32)
     """
     a, b = strong(real("beta", a, b))
-    # The logarithm loses the sign; it is that of the three gammas.
+    # The logarithm loses the sign; it follows from those of the three gammas.
     sign = gammasgn(a) * gammasgn(b) * gammasgn(a + b)
     return sign * lax.exp(_betaln(a, b))
 
@@ -303,7 +304,7 @@ def _zeta(x: Array, q: Array) -> Array:
 
 
 def _zeta_slope(x: Array, q: Array) -> Array:
-    """dζ/dx by the formula of Euler and Maclaurin, term by term: 10 terms, then what is left."""
+    """dζ/dx by the Euler-Maclaurin formula, term by term: 10 terms, then the remainder."""
     x, q = gnp.broadcast_arrays(x, q)
     total = like(0, x)
     # Euler and Maclaurin: ten terms, the integral of the rest, and corrections.
@@ -365,7 +366,7 @@ def bernoulli(n: int) -> Array:
     sizes *= 2 * math.factorial(6) / (2 * math.pi) ** 6
     zeta = sum(i**-m for i in range(1, 80))
     table[8::2] = sizes * zeta * np.where(m % 4 == 2, 1, -1)
-    # As float32 the larger ones are infinite.
+    # In float32 the larger ones are infinite.
     with np.errstate(over="ignore"):
         first = gnp.asarray(table[: n + 1].astype(dtype))
     if n < _INFINITE_FROM:

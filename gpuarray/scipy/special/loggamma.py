@@ -1,6 +1,7 @@
 """The logarithm of the gamma function in the complex plane.
 
-Floor 6. In: complex Arrays. Out: the branch that is analytic but for a cut along the negative axis.
+Floor 6. In: complex Arrays. Out: the branch that is analytic except for a cut along the negative
+axis.
 """
 
 from __future__ import annotations

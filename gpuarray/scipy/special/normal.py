@@ -1,7 +1,7 @@
 """The normal distribution and its relatives: error functions, quantiles, Dawson's and Owen's.
 
-Floor 6. In: array-likes. Out: Arrays. Each function is pointwise, so it fuses with what stands
-before and after it.
+Floor 6. In: array-likes. Out: Arrays. Each function is pointwise, so it fuses with preceding and
+following operations.
 """
 
 from __future__ import annotations
@@ -187,9 +187,9 @@ def _log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
         bound = "non-negative" if series_order < 0 else "<= 30"
         raise ValueError(f"series_order must be {bound}. Got {series_order}.")
     x = single_or_double(x, "log_ndtr")
-    # Clipped to where each branch is used: neither may produce nan outside.
+    # Clipped to the range where each branch is used: neither may produce nan outside.
     low = gnp.minimum(x, 0.0)
-    # Far below 0 ndtr underflows: the scaled erfc keeps the factor exp(-x**2 / 2) apart.
+    # Far below 0 ndtr underflows: the scaled erfc separates the factor exp(-x**2 / 2).
     left = lax.log(0.5 * erfcx_p.bind(low * -_ROOT_HALF)) - 0.5 * low * low
     right = lax.log1p(-0.5 * lax.erfc(gnp.maximum(x, -1.0) * _ROOT_HALF))
     return gnp.where(x < -1, left, right)

@@ -1,7 +1,7 @@
 """Operand checks shared by the special functions.
 
-Floor 6. In: whatever the caller gave. Out: Arrays of one floating dtype whose shapes broadcast, or
-the error that says which dtype was wrong.
+Floor 6. In: the caller's arguments. Out: Arrays of one floating dtype whose shapes broadcast, or an
+error that names the wrong dtype.
 """
 
 from __future__ import annotations

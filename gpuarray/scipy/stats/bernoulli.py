@@ -59,6 +59,6 @@ def ppf(q: ArrayLike, p: ArrayLike) -> Array:
     Array([0., 1.], dtype=float32)
     """
     q, p = counts("bernoulli.ppf", q, p)
-    # Both operands have a range of their own; nan fails every comparison.
+    # Both operands have a valid range; nan fails every comparison.
     valid = (q >= 0) & (q <= 1) & (p >= 0) & (p <= 1)
     return gnp.where(valid, gnp.where(q <= 1 - p, lax.full_like(q, 0), 1.0), np.nan)

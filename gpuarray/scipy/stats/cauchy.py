@@ -27,7 +27,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = floats("cauchy.logpdf", x, loc, scale)
     y = (x - loc) / scale
-    # Far out the square may overflow, and the 1 beside it does not count.
+    # For large |y| the square may overflow, and the 1 added to it does not matter.
     far = abs(y) > 4 / math.sqrt(float(dtypes.finfo(y.dtype).eps))
     near = lax.log1p(lax.square(gnp.where(far, 1.0, y)))
     size = gnp.where(far, 2 * lax.log(abs(gnp.where(far, y, 1.0))), near)

@@ -47,7 +47,7 @@ def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
     Array([0.3935, 0.6321], dtype=float32)
     """
     x, df, loc, scale = floats("chi2.cdf", x, df, loc, scale)
-    # The gamma distribution of shape df / 2; of no degrees of freedom there is none.
+    # The gamma distribution of shape df / 2; nan unless df is positive.
     half = gnp.where(df > 0, 0.5 * df, np.nan)
     return special.gammainc(half, 0.5 * clamped(0.0, (x - loc) / scale, np.inf))
 

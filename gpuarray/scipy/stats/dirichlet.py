@@ -19,8 +19,8 @@ from gpuarray.scipy import special
 def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """The logarithm of the density; -inf for x off the simplex.
 
-    alpha has shape [n]. x has n entries along its first axis, or one fewer, and the last is what is
-    left of 1 then; its other axes are those of the result.
+    alpha has shape [n]. x has n entries along its first axis, or one fewer, and the last is then 1
+    minus the sum of the others; its other axes are those of the result.
 
     >>> import gpuarray.numpy as gnp
     >>> logpdf(gnp.array([0.2, 0.3, 0.5]), gnp.array([1.0, 2.0, 3.0])).round(4)
@@ -36,10 +36,10 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
             "`x` must have either the same number of entries as `alpha` or one entry fewer; got "
             f"x.shape={x.shape}, alpha.shape={alpha.shape}"
         )
-    # The last entry may be left out: it is what the others leave of 1.
+    # The last entry may be omitted: it is 1 minus the sum of the others.
     if x.shape[0] != n:
         x = gnp.concatenate([x, 1 - gnp.sum(x, 0, keepdims=True)])
-    # alpha lies along the first axis; all others are points.
+    # alpha is along the first axis; all others are points.
     powers = lax.expand_dims(alpha, tuple(range(1, x.ndim)))
     front = lax.lgamma(gnp.sum(alpha)) - gnp.sum(lax.lgamma(alpha))
     out = front + gnp.sum(special.xlogy(powers - 1, x), 0)

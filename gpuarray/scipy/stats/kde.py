@@ -107,7 +107,7 @@ class gaussian_kde:
 
     @classmethod
     def tree_unflatten(cls, aux, children):
-        # Leaves may be tracers or placeholders: nothing is checked or computed.
+        # Leaves may be tracers or placeholders: do not check or compute anything.
         made = object.__new__(cls)
         for name, value in zip(
             ("neff", "dataset", "weights", "covariance", "inv_cov"), children, strict=True

@@ -1,6 +1,6 @@
-"""How often each of several outcomes comes up in n trials.
+"""The multinomial distribution: counts of several outcomes in n trials.
 
-Floor 6. In: array-likes. Out: Arrays: the last axis of x and p, over the outcomes, is gone.
+Floor 6. In: array-likes. Out: Arrays without the last axis of x and p, that of the outcomes.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None =
     """The logarithm of the density at x.
 
     mean has shape [..., n] and cov [..., n, n], or is a number, the variance of every component; x
-    has shape [..., n], and the axes in front broadcast. A mean that is a number stands for a
-    distribution of numbers: then x, mean and cov, the variance, broadcast.
+    has shape [..., n], and the axes in front broadcast. A scalar mean gives a distribution of
+    numbers: then x, mean and cov, the variance, broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logpdf(gnp.array([1.0, 2.0]), gnp.zeros(2), gnp.eye(2)).round(4)
@@ -50,7 +50,7 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None =
         )
     root = lax.linalg.cholesky(cov)
     away = x - mean
-    # Each point meets its own factor: both get the common batch axes.
+    # Each point has its own factor: give both the common batch axes.
     shape = np.broadcast_shapes(away.shape[:-1], root.shape[:-2])
     away = gnp.broadcast_to(away, (*shape, n))[..., None]
     root = gnp.broadcast_to(root, (*shape, n, n))

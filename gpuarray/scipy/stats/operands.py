@@ -1,6 +1,6 @@
 """Operand checks shared by the distributions.
 
-Floor 6. In: whatever the caller gave. Out: Arrays of one floating dtype whose shapes broadcast.
+Floor 6. In: the caller's arguments. Out: Arrays of one floating dtype whose shapes broadcast.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def positive(name: str, *xs: Any) -> list[Array]:
 
 
 def clamped(low: float, x: Array, high: float) -> Array:
-    """`x` limited to [low, high]. Where it is not inside, its derivative is 0, even if that of what
-    follows is infinite at the limit (a product with 0 would be nan).
+    """`x` clamped to [low, high]. Outside, its derivative is 0, even if that of a following
+    operation is infinite at the limit (a product with 0 would be nan).
     """
     return lax.clamp(lax.full_like(x, low, shape=()), x, lax.full_like(x, high, shape=()))
 

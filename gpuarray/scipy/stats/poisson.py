@@ -1,6 +1,6 @@
 """The number of events where mu are expected.
 
-Floor 6. In: array-likes whose shapes broadcast. Out: Arrays, pointwise but for the entropy.
+Floor 6. In: array-likes whose shapes broadcast. Out: Arrays, pointwise except for the entropy.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from gpuarray.numpy.construct import as_type
 from gpuarray.scipy import special
 from gpuarray.scipy.stats.operands import counts, floats
 
-#: Up to this mean the entropy is a sum of so many terms, from there on an asymptotic series.
+#: Up to this mean the entropy is a sum of this many terms, from there on an asymptotic series.
 _MANY = 150
 _COUNTS = np.arange(1.0, 340.0)
-#: log k! less (k log k - k): with it, what is summed is small near the mean.
+#: log k! minus (k log k - k): with it, the summed terms are small near the mean.
 _REST = np.array([math.lgamma(k + 1) - (k * math.log(k) - k) for k in _COUNTS])
 
 

@@ -1,6 +1,6 @@
 """Statistics of samples: the most frequent value, ranks, the standard error of the mean.
 
-Floor 6. In: array-likes. Out: Arrays. What is counted is found in the sorted sample.
+Floor 6. In: array-likes. Out: Arrays. Counts are found in the sorted sample.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _POLICIES = "{'propagate', 'omit', 'raise'}"
 
 
 class ModeResult(NamedTuple):
-    """The most frequent values, and how often they are there."""
+    """The most frequent values, and their counts."""
 
     mode: Array
     count: Array
@@ -42,7 +42,7 @@ def _check_policy(name: str, policy: str) -> None:
 
 
 def _last(a: Array, axis: int | None) -> tuple[Array, int]:
-    """The array with the axis last, and that axis; flat where it is None."""
+    """The array with the axis last, and that axis; flattened if it is None."""
     if axis is None:
         return a.reshape(-1), 0
     a = gnp.atleast_1d(a)
@@ -73,7 +73,7 @@ def _runs(ordered: Array) -> tuple[Array, Array]:
 def mode(
     a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
 ) -> ModeResult:
-    """The most frequent value along an axis, the least of several, and how often it is there.
+    """The most frequent value along an axis, the smallest of several, and its count.
 
     Shape contract: the axis is dropped, or kept with length 1; None is for the whole array.
 
@@ -87,7 +87,7 @@ def mode(
     rows, axis_ = _last(a, axis)
     if rows.shape[-1] == 0:
         floats = dtypes.to_inexact_dtype(a.dtype)
-        # As SciPy: the mode of nothing is nan, found 0 times.
+        # As in SciPy, the mode of an empty sample is nan, with count 0.
         found = gnp.full(rows.shape[:-1], np.nan, floats)
         counts = gnp.zeros(rows.shape[:-1], floats)
     else:
@@ -118,9 +118,9 @@ def rankdata(
     Parameters
     ----------
     method :
-        What equal values get: the average of their places, the least ("min") or the greatest
-        ("max"), one rank for each distinct value ("dense"), or places in the order in which they
-        are found ("ordinal").
+        The rank of equal values: the average of their ranks, the least ("min") or the greatest
+        ("max"), one rank for each distinct value ("dense"), or ranks in order of occurrence
+        ("ordinal").
 
     Examples
     --------
@@ -136,7 +136,7 @@ def rankdata(
             f"unknown method {method!r}: one of 'average', 'min', 'max', 'dense', 'ordinal'"
         )
     rows, axis_ = _last(a, axis)
-    # Stable: "ordinal" ranks equal values as they are found.
+    # Stable: "ordinal" ranks equal values in order of occurrence.
     order = gnp.argsort(rows, axis=-1, stable=True)
     ordered = gnp.take_along_axis(rows, order, -1)
     start, end = _runs(ordered)
@@ -153,7 +153,7 @@ def rankdata(
     # Back in the order of the sample.
     out = gnp.take_along_axis(ranks, gnp.argsort(order, axis=-1), -1)
     if dtypes.issubdtype(a.dtype, np.inexact):
-        # A nan has no rank, and none can be compared with it.
+        # A nan has no rank, and cannot be compared with any value.
         out = gnp.where(gnp.any(gnp.isnan(rows), -1, keepdims=True), np.nan, out)
     return out if axis is None else gnp.moveaxis(out, -1, axis_)
 

@@ -21,8 +21,8 @@ def _log_mass(a: Array, b: Array) -> Array:
     # By symmetry an interval above 0 is mirrored to the lower tail.
     right = a > 0
     low, high = gnp.where(right, -b, a), gnp.where(right, -a, b)
-    # Both formulas are computed; the one that is not taken gets an interval of its own kind, so
-    # that it has finite derivatives.
+    # Both formulas are computed; the unused one gets a valid interval, so that it has finite
+    # derivatives.
     below = high <= 0
     far, near = gnp.where(below, low, -2), gnp.where(below, high, -1)
     top = special.log_ndtr(near)

@@ -35,10 +35,10 @@ def chosen_cut(
         for i in order:
             _extend(cut, factors, factors.ins[i], specs[i], grid)
         sent = _bytes_sent(cut, factors, eqn, specs, grid)
-        # On a tie the first one, where the largest operand stays as it is.
+        # On a tie the first one, where the largest operand keeps its sharding.
         if sent < least:
             best, least = cut, sent
-        # Nothing to send: no order can be better.
+        # Nothing to send: no order is better.
         if not sent:
             break
     for axes, spec in zip(factors.outs, wanted, strict=True):
@@ -56,7 +56,7 @@ def _with_the_rest(cut: Cut, factors: Factors, eqn: Eqn, specs: Sequence[Spec], 
         if not names or used.intersection(names):
             continue
         for d in sorted(range(len(axes)), key=lambda d: -shape[d]):
-            # What is owed would be sent again.
+            # A pending sum would be sent again.
             if any(f in cut or f in factors.owed for f in axes[d]):
                 continue
             trial = dict(cut)
@@ -81,7 +81,7 @@ def wanted_of_operands(
 
 
 def _extend(cut: Cut, factors: Factors, axes: Axes, spec: Spec, grid: Grid) -> None:
-    """Cut factors as the axes of one operand or result are, where nothing else cuts them."""
+    """Cut factors according to the axes of one operand or result, unless they are cut already."""
     for axis, names in zip(axes, spec, strict=True):
         if not names or any(n in taken for taken in cut.values() for n in names):
             continue
@@ -98,7 +98,7 @@ def _extend(cut: Cut, factors: Factors, axes: Axes, spec: Spec, grid: Grid) -> N
 
 
 def _bytes_sent(cut: Cut, factors: Factors, eqn: Eqn, specs: Sequence[Spec], grid: Grid) -> float:
-    """Return what a device receives: for the operands' moves, and for sums that are owed."""
+    """Return the bytes that a device receives: moves of the operands, and pending sums."""
     total = 0.0
     for a, axes, spec in zip(eqn.invars, factors.ins, specs, strict=True):
         want = spec_of(axes, cut)
@@ -115,10 +115,10 @@ def _bytes_sent(cut: Cut, factors: Factors, eqn: Eqn, specs: Sequence[Spec], gri
 
 
 def as_type_says(aval: ShapedArray, spec: Spec | None, grid: Grid) -> Spec:
-    """Return how a value lies that is cut by `spec`, but along Explicit axes as its type says."""
+    """Return `spec` with the sharding of the type along Explicit axes."""
     mesh = (aval.layout and aval.layout.mesh) or grid.main
     want = tuple(grid.names(mesh, names) for names in cuts_of(aval.layout) or ((),) * aval.ndim)
-    # Along the other axes of the mesh types say nothing: there it stays as it is.
+    # Types do not cover the other mesh axes: keep the sharding there.
     if spec is None or spec == want or not mesh.auto_axes:
         return want
     spoken = frozenset(grid.names(mesh, mesh.explicit_axes))

@@ -1,8 +1,8 @@
 """Divisions: how an equation is evaluated on pieces, found once for each kind of equation.
 
-Floor 3. In: an equation, how its operands are cut and how its results are wanted. Out: a
-`Division`, plain data. It depends on the primitive, its parameters, the avals, and how values are
-cut: the layers of a model, and programs that are partitioned again, have few different ones.
+Floor 3. In: an equation, the sharding of its operands and the wanted sharding of its results. Out:
+a `Division`, plain data. It depends on the primitive, its parameters, the avals, and the shardings:
+the layers of a model, and programs that are partitioned again, have few different ones.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Division(NamedTuple):
     params :
         The parameters on a piece.
     owed :
-        What is left to combine: how, and along which axes of the grid.
+        The pending reduction: how, and along which axes of the grid.
     piece, starts :
         The rule of pieces that depend on their places (`Factors.piece`), and for each factor that
         is cut the axes that cut it and the length of a piece.
@@ -43,7 +43,7 @@ class Division(NamedTuple):
     starts: tuple[tuple[int, tuple, int], ...] = ()
 
 
-#: What was found before, by all that it depends on.
+#: Earlier results, by everything that they depend on.
 known: Recent = Recent(1 << 13)
 
 
@@ -70,9 +70,9 @@ def wants(eqn: Eqn, outs: Sequence[Spec | None], grid: Grid) -> Sequence[Spec | 
 
 
 def _known(eqn: Eqn, key: tuple, grid: Grid, make: Callable[[], Any]) -> Any:
-    """Return what is made for an equation like this one."""
+    """Return the cached result for an equation like this one, made by `make` if new."""
     avals = tuple([a.aval for a in eqn.invars])
-    # Lengths of the grid's axes: where one is cut in two, names may be those of other programs.
+    # Lengths of the grid's axes: if one is cut in two, the same names may occur in other programs.
     sizes = tuple(grid.sizes.items())
     key = (*key, eqn.primitive, avals, params_key(eqn.params) if eqn.params else (), sizes)
     try:
@@ -83,7 +83,7 @@ def _known(eqn: Eqn, key: tuple, grid: Grid, make: Callable[[], Any]) -> Any:
 
 
 def factors_in(eqn: Eqn) -> Factors:
-    """Return what the axes of an equation have in common."""
+    """Return the factors of an equation."""
     avals, outs = [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars]
     return factors_of(eqn.primitive, avals, outs, eqn.params)
 
@@ -100,7 +100,7 @@ def _is_plain(eqn: Eqn) -> bool:
 def _of_one_cut(
     eqn: Eqn, specs: Sequence[Spec], wanted: Spec | None, grid: Grid
 ) -> Division | None:
-    """Return what `_division` finds where operands are cut alike; None where they are not."""
+    """Return the result of `_division` if all operands are cut alike; None otherwise."""
     cut: Spec = ()
     for spec in specs:
         if any(spec) and spec != cut:

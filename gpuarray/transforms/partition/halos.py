@@ -1,14 +1,14 @@
-"""Halos: windows that slide over a cut axis, of which neighbours need the rims of pieces.
+"""Halos: windows along a sharded axis, for which neighbours exchange the rims of pieces.
 
-Floor 3. In: a convolution, a reduction of windows, a padding or a running fold along cut axes. Out:
-its results, cut alike; a device receives what its windows reach of other pieces, and of a running
-fold the totals of those before.
+Floor 3. In: a convolution, a reduction of windows, a padding or a running fold along sharded axes.
+Out: its results, sharded alike; a device receives the parts of other pieces that its windows reach,
+and for a running fold the totals of the preceding pieces.
 
-All windows of one kind are the same arithmetic. Result `o` reads `extent` positions from
-`o * stride - low` on, where element `i` is at position `i * base`. So a device's results begin at
-an element that moves on by `step` from one device to the next, and reach over `count` of them.
-Convolutions whose kernel is cut, too, as in the derivative by a kernel, read there in the same way,
-and their results are sums over all devices.
+All kinds of windows follow the same arithmetic. Result `o` reads `extent` positions from `o *
+stride - low` on, where element `i` is at position `i * base`. So the first element that a device
+reads moves by `step` from one device to the next, and it reads `count` elements. If the kernel of a
+convolution is sharded too, as in the derivative by a kernel, it is read in the same way, and the
+results are sums over all devices.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Sliding(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """What each device reads along an axis.
+    """The elements that each device reads along an axis.
 
     Attributes
     ----------
@@ -74,9 +74,9 @@ class Reach(NamedTuple):
     left, right :
         How many of them are before and behind its own piece, at most.
     padding :
-        What is left to pad, before and behind.
+        The remaining padding, before and after.
     frame :
-        Of which longer axis the results are a part; None where they are a sum over the devices.
+        The longer axis of which the results are a part; None if they are a sum over the devices.
     """
 
     first: int
@@ -89,8 +89,10 @@ class Reach(NamedTuple):
 
 
 def slid(eqn: Eqn, pieces: Sequence[Piece], splitter: Any) -> list[Piece] | None:
-    """Return the results of an equation whose windows reach over pieces; None: it is not one."""
-    # Nothing is cut, so no window reaches over a piece.
+    """Return the results of an equation whose windows cross pieces; None if it is not such an
+    equation.
+    """
+    # No sharded axis, so no window crosses a piece.
     if not any(any(p.spec) for p in pieces):
         return None
     if eqn.primitive.kind is Kind.SCAN:
@@ -100,15 +102,15 @@ def slid(eqn: Eqn, pieces: Sequence[Piece], splitter: Any) -> list[Piece] | None
 
 
 def evened(piece: Piece, aval: ShapedArray, want: Any, splitter: Any) -> None:
-    """Cut parts of longer axes into even pieces of their own, where `want` has them cut.
+    """Reshard parts of longer axes evenly, where `want` shards them.
 
-    What is left, or would send as much as a gather, stays a part.
+    A part stays one if resharding it would send as much as a gather.
     """
     for axis, here in list(piece.frame.items()):
         names, length = piece.spec[axis], aval.shape[axis]
         parts = prod(splitter.sizes[n] for n in names)
-        # Only an axis that divides evenly has pieces of its own, and only readers that keep its
-        # cut want them.
+        # Only an axis that divides evenly can be resharded, and only readers that keep its sharding
+        # benefit.
         if length % parts or not length or (want is not None and want[axis] != names):
             continue
         s = Sliding(axis, axis, extent=1, stride=1, low=0, high=0)
@@ -122,7 +124,7 @@ def evened(piece: Piece, aval: ShapedArray, want: Any, splitter: Any) -> None:
 
 
 def reach(s: Sliding, length: int, results: int, here: Frame, parts: int) -> Reach | None:
-    """Return what devices read where an axis is cut into `parts`; None: a gather sends no more.
+    """Return what devices read where an axis is cut into `parts`; None if a gather sends no more.
 
     >>> s = Sliding(0, 0, extent=3, stride=1, low=1, high=1)
     >>> reach(s, 16, 16, (0, 16), 4)
@@ -143,10 +145,10 @@ def reach(s: Sliding, length: int, results: int, here: Frame, parts: int) -> Rea
         # two.
         if not each or each * s.stride % s.base:
             continue
-        # Positions before the first element that is read, when elements stand apart.
+        # Positions before the first element that is read, if elements are spaced.
         rest = -s.low % s.base
-        # Positions from the first window's begin to the last one's end, and the elements that stand
-        # at them (one every `base`).
+        # Positions from the start of the first window to the end of the last one, and the elements
+        # at these positions (one every `base`).
         reads = (each - 1) * s.stride + s.extent
         count = (rest + reads - 1) // s.base + 1
         behind = reads + rest - (count - 1) * s.base - 1
@@ -154,7 +156,7 @@ def reach(s: Sliding, length: int, results: int, here: Frame, parts: int) -> Rea
             start + -s.low // s.base, each * s.stride // s.base, count, piece, parts,
             (-rest, behind), (0, each * parts),
         )  # fmt: skip
-        # A gather receives all pieces but one's own: more than that is never worth it.
+        # A gather receives all pieces except the device's own: a larger halo never pays.
         received = found.left + found.right
         if received >= (parts - 1) * piece:
             continue
@@ -167,7 +169,8 @@ def reach(s: Sliding, length: int, results: int, here: Frame, parts: int) -> Rea
 
 
 def reach_of_sums(s: Sliding, results: int, here: Frame, kernel: Frame, parts: int) -> Reach | None:
-    """Return what devices read where operand and kernel are cut: each has a share of all results.
+    """Return what devices read where operand and kernel are sharded: each has a share of all
+    results.
 
     >>> s = Sliding(0, 0, extent=16, stride=1, low=1, high=1, kernel=2)
     >>> reach_of_sums(s, 3, (0, 16), (0, 16), 4)
@@ -175,11 +178,10 @@ def reach_of_sums(s: Sliding, results: int, here: Frame, kernel: Frame, parts: i
     """
     (start, size), (begin, long) = here, kernel
     piece, each = size // parts, long // parts
-    # Elements that stand apart would meet the kernel's pieces at different places on each
-    # device.
+    # Spaced elements would meet the kernel's pieces at different offsets on each device.
     if s.base != 1:
         return None
-    # Every result, with the kernel elements of one device: d's begin at number d * each.
+    # Every result, with the kernel elements of one device, which start at d * each on device d.
     count = (results - 1) * s.stride + (each - 1) * s.dilation + 1
     first = start - s.low - begin * s.dilation
     found = _reached(first, each * s.dilation, count, piece, parts, (0, 0), None)
@@ -195,7 +197,7 @@ def _reached(first, step, count, piece, parts, padding, frame) -> Reach:
 
 
 class Rims:
-    """What devices pass on to their neighbours, and why."""
+    """The rims that devices exchange with their neighbours, and the reasons."""
 
     def __init__(self, splitter: Any, why: str):
         self.splitter, self.why = splitter, why
@@ -225,7 +227,7 @@ class Rims:
         if key not in known:
             length = aval_of(x).shape[axis]
             parts = [x]
-            # A rim wider than a piece comes from several devices, each sending what is still
+            # A rim wider than a piece comes from several devices, each sending the part still
             # missing.
             for hop in range(1, -(-left // length) + 1):
                 size = min(length, left - (hop - 1) * length)
@@ -238,10 +240,9 @@ class Rims:
         return known[key][1]
 
     def passed(self, x: Any, names: tuple, hops: int) -> Any:
-        """Return what the device some hops before has; zeros where there is none."""
+        """Return the piece of the device `hops` before; zeros if there is none."""
         count = prod(self.sizes[n] for n in names)
-        # Not a ring: what is beyond the ends of the axis is zeros, which `ppermute` gives for
-        # free.
+        # Not a ring: beyond the ends of the axis are zeros, which `ppermute` gives for free.
         pairs = tuple((i, i + hops) for i in range(count) if 0 <= i + hops < count)
         if not pairs:
             return like(zero(aval_of(x)), x)
@@ -253,7 +254,7 @@ class _Halos(WindowedEquation):
     """One equation whose windows reach over pieces."""
 
     def results(self, sliding: Sequence[Sliding]) -> list[Piece] | None:
-        """Return the results where some axes of windows can stay cut; None: there are none."""
+        """Return the results if some axes of windows can stay sharded; None otherwise."""
         operand, count = self.pieces[0], _operands(self.eqn)
         cut_axes = [s for s in sliding if operand.spec[s.axis]]
         read = [(s, r) for s in cut_axes if (r := self.reach(s)) is not None]
@@ -261,12 +262,12 @@ class _Halos(WindowedEquation):
         summed = {
             s.kernel: own[s.axis] for s, r in read if r.frame is None and s.kernel is not None
         }
-        # A part of a longer axis that no window goes along would be read as if it were the whole.
+        # A part of a longer axis along which no window goes would be read as if it were the whole.
         if not read or set(operand.frame) - set(own):
             return None
         if any(set(p.frame) - set(summed) for p in self.pieces[1:]):
             return None
-        # The other axes are cut as ever; those of windows are no factors.
+        # The other axes are sharded as usual; axes of windows have no factors.
         stay = [own if i < count else summed if i == 1 else {} for i in range(len(self.pieces))]
         grid = self.splitter.grid
         results_of = [v.aval for v in self.eqn.outvars]
@@ -321,13 +322,13 @@ class _Halos(WindowedEquation):
         return do.select_n(inside, like(zero(aval_of(x)), x), x)
 
     def reach(self, s: Sliding) -> Reach | None:
-        """Return what devices read along one axis of windows; None to leave it whole."""
+        """Return what devices read along one axis of windows; None to gather it."""
         operand, length = self.pieces[0], self.avals[0].shape[s.axis]
         names = operand.spec[s.axis]
         parts = prod(self.sizes[n] for n in names)
         here = operand.frame.get(s.axis, (0, length))
         results = self.eqn.outvars[0].aval.shape[s.out]
-        # Keys have no zeros to stand for what is outside.
+        # Keys have no zeros to pad with.
         plain = dtypes.kind_of(self.avals[0].dtype) in "biufc"
         if not results or not length or not plain:
             return None
@@ -340,7 +341,9 @@ class _Halos(WindowedEquation):
         return reach_of_sums(s, results, here, self.pieces[1].frame.get(s.kernel, (0, long)), parts)
 
     def laid(self, number: int, want: Spec) -> Any:
-        """Return an operand as it is to be cut; a part of a longer one lies so already."""
+        """Return an operand resharded as wanted; a part of a longer axis is sharded that way
+        already.
+        """
         piece = self.pieces[number]
         if piece.frame:
             return self.settled(piece, number).value
@@ -348,14 +351,14 @@ class _Halos(WindowedEquation):
         return self.splitter.to(piece, want, self.avals[number], why).value
 
     def fills(self, count: int) -> list[Any]:
-        """Return what each operand is padded with; None for zeros."""
+        """Return the padding value of each operand; None for zeros."""
         name = self.eqn.primitive.name
         if name == "reduce_window":
             return [self.scalar(count + i) for i in range(count)]
         if name == "pad":
             static = self.pieces[1].static
-            # Zeros are what comes from beyond the ends anyway, but -0.0 is another value.
-            # +0 is nothing but zero bits, also as a complex number.
+            # Zeros come from beyond the ends anyway, but -0.0 is another value. Only +0 consists of
+            # zero bits, also as a complex number.
             plain = static is not None and not any(static.tobytes())
             return [None if plain else self.scalar(1)]
         sign = {"reduce_window_max": -1, "reduce_window_min": 1}.get(name)
@@ -367,13 +370,13 @@ class _Halos(WindowedEquation):
         ).value
 
     def window(self, x: Any, number: int, s: Sliding, r: Reach, names: tuple, fill: Any) -> Any:
-        """Return what this device reads of an operand along one axis, padded."""
+        """Return the part of an operand that this device reads along one axis, padded."""
         length = self.avals[number].shape[s.axis]
         why = f"{self.eqn.primitive.name} reaches over pieces"
         x = Rims(self.splitter, why).window(x, r, s.axis, names)
         start, size = self.pieces[number].frame.get(s.axis, (0, length))
         outside = s.low > 0 or s.high > 0
-        # Beyond the ends of the axis nothing was received: zeros.
+        # Nothing was received from beyond the ends of the axis: zeros.
         if (start, size) == (0, length) and (fill is None or not outside):
             return x
         aval = aval_of(x)
@@ -437,7 +440,7 @@ class _Halos(WindowedEquation):
             self.splitter.notes.append(Note("all_gather", aval_of(last), self.eqn.site, why))
             totals.append(gathered(last, axis, names, self.sizes))
         totals = self.splitter.bound(self.eqn, totals, self.eqn.params)
-        # That of all pieces before, which is clamped for the first one.
+        # The total of all preceding pieces; the index is clamped for the first one.
         mine, shape = position(names, self.sizes), list(aval_of(totals[0]).shape)
         starts: list[Any] = [np.int32(0)] * len(shape)
         starts[axis] = do.add(mine, np.int32(1 if reverse else -1))
@@ -510,7 +513,7 @@ def _of_convolution(eqn: Eqn) -> list[Sliding]:
 
 
 def _padded(eqn: Eqn, params: dict, read: Sequence[tuple[Sliding, Reach]]) -> dict:
-    """Return parameters with what is left to pad of the axes whose windows have been read."""
+    """Return parameters with the remaining padding of axes whose windows have been read."""
     if eqn.primitive.name == "pad":
         config = list(params["padding_config"])
         for s, r in read:
@@ -534,7 +537,7 @@ _GEOMETRY = {
 
 
 class _Fold(NamedTuple):
-    """How a running fold goes on from a total, and what changes nothing."""
+    """How a running fold continues from a total, and its identity."""
 
     merge: Callable[[Any, Any], Any]
     neutral: Callable[[ShapedArray], Any]

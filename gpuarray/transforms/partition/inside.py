@@ -1,7 +1,8 @@
-"""Calls whose Graphs and rules say how operands are to lie: loops, branches, and rules of a user's.
+"""Calls whose Graphs and rules determine the sharding of operands: loops, branches, and users'
+rules.
 
-Floor 3. In: such a call, and how its results are wanted. Out: how it wants its operands, and what
-a user's rule makes of an equation.
+Floor 3. In: such a call, and the wanted sharding of its results. Out: the wanted sharding of its
+operands, and the result of a user's rule for an equation.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def through(flow: Loop | Choice, eqn: Eqn, outs: Wants, wanted: Wanted) -> list[
         each = [_of_inputs(branch, outs, wanted) for branch in flow.branches]
         found[1:] = [_common(some) for some in zip(*each, strict=True)]
         return found
-    # What is carried lies at every step as at the last; an element of ys has no leading axis.
+    # A carry has the same sharding at every step; an element of ys has no leading axis.
     carried = list(outs[: len(flow.carry)])
     ys = [None if s is None else s[1:] for s in outs[len(flow.carry) :]]
     inner = _of_inputs(flow.body, [*carried, *ys], wanted)
@@ -37,8 +38,8 @@ def through(flow: Loop | Choice, eqn: Eqn, outs: Wants, wanted: Wanted) -> list[
     for i, spec in zip(flow.consts, inner[:consts], strict=True):
         found[i] = spec
     for i, spec, at_the_end in zip(flow.carry, inner[consts:rest], carried, strict=True):
-        # It has one layout at all steps: where a step would have it otherwise than the readers of
-        # the result, none is asked for.
+        # It has one sharding at all steps: if a step prefers another one than the readers of the
+        # result, request none.
         found[i] = at_the_end if spec is None or spec == at_the_end else None
     for i, spec in zip(flow.xs, inner[rest:], strict=True):
         found[i] = None if spec is None else ((), *spec)
@@ -56,8 +57,8 @@ def _common(specs: Iterable[Spec | None]) -> Spec | None:
 
 
 def beside(spec: Spec, have: Spec, shape: Sequence[int], others: set, sizes: Any) -> Spec:
-    """Return how a value lies that is cut as `spec` says, and along `others` as it was where that
-    divides it.
+    """Return the sharding `spec`, with the existing sharding along `others` where it divides the
+    axis.
 
     >>> beside((("x",), ()), (("y",), ("z",)), (4, 6), {"y", "z"}, {"x": 2, "y": 2, "z": 4})
     (('x', 'y'), ())
@@ -79,16 +80,16 @@ def only(spec: Spec, names: set) -> Spec:
 def by_rule(
     eqn: Eqn, rule: ByRule, ins: list[Spec], outs: list[Spec], wanted: Wants, grid: Grid
 ) -> ByDevice:
-    """Return what each device runs by a user's rule, for operands that lie as `ins` says.
+    """Return the program of each device by a user's rule, for operands sharded as `ins` says.
 
-    `outs` is how results lie where the rule says nothing of it.
+    `outs` is the sharding of results that the rule leaves open.
     """
     if rule.factors is not None:
         factors = rule.factors(grid.main)
         cut = chosen_cut(factors, eqn, ins, wanted, grid)
         ins = [spec_of(axes, cut) for axes in factors.ins]
         outs = [spec_of(axes, cut) for axes in factors.outs]
-    # The user's rule speaks in shardings over one mesh, not in axes of the grid.
+    # The user's rule uses shardings over one mesh, not axes of the grid.
     mesh, laid = grid.shardings([*ins, *outs])
     in_shardings: list[Any] = laid[: len(ins)]
     out_shardings: list[Any] = laid[len(ins) :]

@@ -2,9 +2,9 @@
 
 Floor 3. In: a concatenation of values with even pieces. Out: the piece of the result.
 
-Pieces of the operands, and of the result, consist of units of one length. Of the operands' units,
-counted through all of them, a device needs `each` in a row. A unit that is number `j` of a device's
-comes from one place of an operand's pieces: those that several devices receive from the same place
+Pieces of the operands, and of the result, consist of units of one length. A device needs `each`
+consecutive units of the operands, counted through all of them. The device's unit number `j` comes
+from one position in an operand's pieces: units that several devices receive from the same position
 are one exchange.
 """
 
@@ -31,7 +31,7 @@ _MOST_UNITS = 4
 
 
 def joined(eqn: Eqn, pieces: Sequence[Piece], splitter: Any) -> list[Piece] | None:
-    """Return the result of a concatenation along a cut axis; None: gather what it joins."""
+    """Return the result of a concatenation along a sharded axis; None: gather the operands."""
     if eqn.primitive.name != "concatenate" or any(p.frame for p in pieces):
         return None
     axis = eqn.params["dimension"]
@@ -58,8 +58,8 @@ class _Joining(WindowedEquation):
         self.each = sum(lengths) // self.count // self.unit
         if self.each > _MOST_UNITS:
             return None
-        # 1. Along other axes all are cut alike. What is whole along this one stays so: each device
-        # takes its units of it.
+        # 1. Along other axes all are sharded alike. Operands that are whole along this one stay so:
+        # each device takes its units of them.
         why = "concatenate joins pieces along a cut axis"
         whole = (*self.spec[:axis], (), *self.spec[axis + 1 :])
         values = [
@@ -90,7 +90,9 @@ class _Joining(WindowedEquation):
         return part
 
     def sent(self, x: Any, begin: int, j: int) -> Iterator[tuple[int | None, Any]]:
-        """Return what devices get as their unit `j` of a cut operand, by its place in a piece."""
+        """Return the unit `j` that devices receive of a sharded operand, by its position in a
+        piece.
+        """
         places = aval_of(x).shape[self.axis] // self.unit
         for u in range(places):
             numbers = [(source, begin + source * places + u) for source in range(self.count)]

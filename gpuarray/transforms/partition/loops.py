@@ -1,8 +1,8 @@
-"""Loops and branches on pieces: equations whose Graphs are run on what a device has.
+"""Loops and branches on pieces: equations whose Graphs run on each device's part.
 
-Floor 3. In: such an equation, and pieces of its operands. Out: its results. A loop has one layout
-for each value that it carries, the same at every step; a branch has one for each result, whichever
-branch runs. Layouts are found by staging the Graphs, which `splitter` does.
+Floor 3. In: such an equation, and pieces of its operands. Out: its results. A loop has one sharding
+for each carry, the same at every step; a branch has one for each result, whichever branch runs.
+Shardings are found by staging the Graphs, which `splitter` does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuarray.transforms.partition.pieces import Piece, uncut
 
 
 class LocalGraph(NamedTuple):
-    """A Graph in an equation as that of one device: its inputs, and how its results are cut."""
+    """A Graph in an equation as that of one device: its inputs, and the sharding of its results."""
 
     graph: Graph
     ins: list[Piece]
@@ -24,12 +24,12 @@ class LocalGraph(NamedTuple):
 
 
 def looped(eqn: Eqn, loop: Loop, pieces: list[Piece], splitter: Any) -> list[Piece]:
-    """Run a loop on pieces: what it carries is cut at every step as it is at the first."""
+    """Run a loop on pieces: a carry has the same sharding at every step as at the first."""
     if loop.condition is not None and loop.condition.out_avals[0].ndim:
         return _mapped(eqn, loop, pieces, splitter)
     pieces = list(pieces)
     # 1. Operands: no partial results, and no parts of longer axes, since a loop has one layout for
-    # each. The axis that is gone through is whole; the others stay cut.
+    # each. The scanned axis is whole; the others stay sharded.
     for i in loop.xs:
         aval = eqn.invars[i].aval
         piece = splitter.as_is(pieces[i], aval)
@@ -44,12 +44,12 @@ def looped(eqn: Eqn, loop: Loop, pieces: list[Piece], splitter: Any) -> list[Pie
     # it is staged again.
     notes = list(splitter.notes)
     tried = _step(splitter, loop, consts, carry, xs)
-    # What every step would move to the same layout moves before the loop.
+    # Operands that every step would reshard in the same way are resharded before the loop.
     moved_once = [
         next(iter(p.asked)) if len(p.asked) == 1 else p.spec for p in tried.ins[: len(consts)]
     ]
     if moved_once != consts or tried.outs[: len(carry)] != carry:
-        # A step may cut what it was given whole: then it is cut from the start, if it stays so.
+        # A step may shard a replicated carry: then it is sharded from the start, if it stays so.
         other = tried.outs[: len(carry)]
         consts = moved_once
         splitter.notes = list(notes)
@@ -79,10 +79,10 @@ def looped(eqn: Eqn, loop: Loop, pieces: list[Piece], splitter: Any) -> list[Pie
 
 
 def _mapped(eqn: Eqn, loop: Loop, pieces: list[Piece], splitter: Any) -> list[Piece]:
-    """Run a loop whose condition has the leading axes of what it carries (under vmap).
+    """Run a loop whose condition has the leading axes of its carries (under vmap).
 
-    Elements on different devices stop by themselves if a step needs no exchange; else every
-    device goes on with all elements.
+    Elements on different devices stop separately if a step needs no exchange; else every device
+    continues with all elements.
     """
     assert loop.condition is not None
     (test,) = loop.condition.out_avals
@@ -92,7 +92,7 @@ def _mapped(eqn: Eqn, loop: Loop, pieces: list[Piece], splitter: Any) -> list[Pi
     notes = list(splitter.notes)
     for lead in (rows, uncut(test)):
         splitter.notes = list(notes)
-        # A mesh axis cuts one axis: those of the leading axes cut nothing behind them.
+        # A mesh axis shards one axis: those of the leading axes cannot shard later ones.
         taken = {n for names in lead for n in names}
         carry = [
             (*lead, *(() if taken.intersection(names) else names for names in rest))
@@ -121,7 +121,7 @@ def _step(
     xs: list[Spec],
     fixed: bool = False,
 ) -> LocalGraph:
-    """Return the body of a loop; with `fixed`, what it carries leaves as it came."""
+    """Return the body of a loop; with `fixed`, carries keep their sharding."""
     free = [None] * (len(loop.body.outvars) - len(carry))
     kept = [*carry, *free]
     return splitter.staged(loop.body, [*consts, *carry, *xs], kept if fixed else None, kept)
@@ -142,7 +142,7 @@ def chosen(
     for i, a in enumerate(eqn.invars[1:], 1):
         pieces[i] = splitter.as_is(pieces[i], a.aval)
     ins = [p.spec for p in pieces[1:]]
-    # The first branch says how results are cut, since they have one layout whichever ran.
+    # The first branch determines the sharding of results, which must not depend on the branch.
     first = splitter.staged(choice.branches[0], ins, wanted=wanted)
     others = [splitter.staged(branch, ins, first.outs).graph for branch in choice.branches[1:]]
     graphs = dict(zip(map(id, choice.branches), (first.graph, *others), strict=True))

@@ -1,8 +1,9 @@
-"""Values made of indices alone, such as random numbers: computed where they are first read.
+"""Values made from indices alone, such as random numbers: computed where they are first read.
 
-Floor 3. In: equations of a Graph in order. Out: the same, but for those that depend on no large
-value, which wait for a reader: cut as what they are read beside, each device makes its piece. At
-their place in the program nothing would be known of that, and every device would make all of it.
+Floor 3. In: equations of a Graph in order. Out: the same, except that equations that depend on no
+large value wait for a reader: sharded like the reader's other operands, each device makes its
+piece. At their place in the program the sharding would not be known, and every device would make
+all of it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Made:
     Parameters
     ----------
     splitter, env, wanted :
-        What evaluates the Graph, the pieces that are known, and how readers of results want values.
+        The splitter, the known pieces, and the shardings that readers of results prefer.
     evaluate :
         Evaluates an equation, given how its results are wanted.
     """
@@ -61,7 +62,7 @@ class Made:
         return isinstance(a, Literal) or (a.aval.size <= _SMALL and not any(self.env[a].spec))
 
     def needed(self, atoms: Sequence[Any], reader: Eqn | None = None) -> None:
-        """Evaluate what waits among the operands of a reader; None: among the results."""
+        """Evaluate pending equations that a reader's operands need; None: the results."""
         for a in atoms if self.waiting else ():
             if isinstance(a, Var) and a in self.waiting:
                 self.make(a, self.wanted.get(a) or self.beside(a, reader))

@@ -1,10 +1,9 @@
 """Moves: a value cut in one way becomes the same value cut in another.
 
-Floor 3. In: a device's piece, traced, and how it is cut before and after. Out: the other piece, by
-collectives that are bound in the current trace. A move is planned first, as plain data that can be
-priced. What it costs is what it sends: an axis that is cut further costs nothing, one that changes
-places is exchanged, pieces that only change devices are passed on, and only what nothing else can
-give is gathered.
+Floor 3. In: a device's piece, traced, and its sharding before and after. Out: the other piece, by
+collectives that are bound in the current trace. A move is planned first, as plain data that has a
+price: the bytes it sends. Cutting an axis further is free, a mesh axis that moves to another array
+axis is an exchange, pieces that only change devices are permuted, and the rest is gathered.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def steps_between(old: Spec, new: Spec, sizes: Mapping[Any, int]) -> list[Step]:
 
 
 def _begins(names: tuple, wanted: tuple) -> bool:
-    """Whether the cuts of an axis are those it is to have, but for minor ones."""
+    """Whether the cuts of an axis are the wanted ones, apart from minor ones."""
     return wanted[: len(names)] == names
 
 
@@ -79,7 +78,7 @@ def _belongs(names: tuple, wanted: tuple) -> bool:
 
 
 def _slice(have: list, new: Spec, fits: Callable[[tuple, tuple], bool]) -> Step | None:
-    """Cut an axis further, along axes of the grid that cut nothing else now."""
+    """Cut an axis further, along axes of the grid that are not in use."""
     # A device has all of it along those axes, so it takes its piece and receives nothing.
     used = {n for names in have for n in names}
     for i, (names, wanted) in enumerate(zip(have, new, strict=True)):
@@ -94,7 +93,7 @@ def _slice(have: list, new: Spec, fits: Callable[[tuple, tuple], bool]) -> Step 
 
 
 def _permutation(have: list, new: Spec, sizes: Mapping[Any, int]) -> Step | None:
-    """Pass pieces on, where they are the right ones on the wrong devices."""
+    """Permute pieces that are right but on the wrong devices."""
     size = lambda names: prod(sizes[n] for n in names)
     # Only pieces of the same shapes can just change devices.
     if any(size(a) != size(b) for a, b in zip(have, new, strict=True)):
@@ -107,12 +106,14 @@ def _permutation(have: list, new: Spec, sizes: Mapping[Any, int]) -> Step | None
 
 
 def _pairs(changed: Sequence, names: tuple, sizes: Mapping[Any, int]) -> tuple:
-    """Return who sends to whom, for axes that are cut by other axes of the grid than before."""
+    """Return (sender, receiver) pairs, for axes that are cut by other axes of the grid than
+    before.
+    """
     holders: dict[tuple, list[int]] = {}
     wanting: dict[tuple, list[int]] = {}
     for device, place in enumerate(itertools.product(*(range(sizes[n]) for n in names))):
-        # Which piece this device has now, and which one it is to have, each by its number along the
-        # axes that change.
+        # The piece that this device has now, and the one it should have, each by its number along
+        # the changing axes.
         at = dict(zip(names, place, strict=True))
         held = tuple(_number(cut, at, sizes) for cut, _ in changed)
         wanted = tuple(_number(cut, at, sizes) for _, cut in changed)
@@ -120,7 +121,7 @@ def _pairs(changed: Sequence, names: tuple, sizes: Mapping[Any, int]) -> tuple:
         wanting.setdefault(wanted, []).append(device)
     pairs = []
     for piece, there in wanting.items():
-        # As many devices hold a piece as want it; what is there already stays.
+        # As many devices hold a piece as want it; pieces already in place stay.
         here = holders[piece]
         stay = set(here) & set(there)
         pairs += [(d, d) for d in stay]
@@ -137,7 +138,7 @@ def _number(names: tuple, at: Mapping[Any, int], sizes: Mapping[Any, int]) -> in
 
 
 def _exchange(have: list, new: Spec, fits: Callable[[tuple, tuple], bool]) -> Step | None:
-    """Let the minor cuts of one axis cut another axis instead, where they belong there."""
+    """Let the minor cuts of one axis cut another axis instead, as wanted there (all-to-all)."""
     for i, names in enumerate(have):
         # The longest run of minor cuts first.
         for keep in range(len(names)):
@@ -161,10 +162,10 @@ def _reordering(have: list, new: Spec, sizes: Mapping[Any, int]) -> Step | None:
 
 
 def _gather(have: list, new: Spec) -> Step:
-    """Put pieces together that nothing needs apart."""
+    """Gather an axis that need not be sharded."""
     for i, names in enumerate(have):
         if not _belongs(names, new[i]):
-            # From the first cut that has to go: minor ones behind it lie in between, and are
+            # From the first cut that has to go: minor ones after it are interleaved, and are
             # gathered with it.
             keep = next(k for k, n in enumerate(names) if n not in new[i])
             have[i] = names[:keep]
@@ -174,7 +175,7 @@ def _gather(have: list, new: Spec) -> Step:
 
 def received(old: Spec, new: Spec, elements: int, sizes: Mapping[Any, int]) -> float:
     """Return how many elements a device receives when a value of `elements` elements moves."""
-    # The same steps as the program would take, so that a price is that of what runs.
+    # The same steps as the program takes, so that the price is that of the actual move.
     held = elements / prod(sizes[n] for names in old for n in names)
     total = 0.0
     for step in steps_between(old, new, sizes):
@@ -195,7 +196,7 @@ def received(old: Spec, new: Spec, elements: int, sizes: Mapping[Any, int]) -> f
 
 
 def moved(x: Any, old: Spec, new: Spec, sizes: Mapping[Any, int]) -> tuple[Any, list[str]]:
-    """Return a device's piece of the same value cut as `new` says, and what had to be sent."""
+    """Return a device's piece of the same value sharded as `new`, and what was sent."""
     steps = [] if old == new else steps_between(old, new, sizes)
     for step in steps:
         if step.how == "slice":
@@ -230,7 +231,7 @@ def _along(names: tuple, sizes: Mapping[Any, int]) -> dict:
 
 
 def gathered(x: Any, axis: int, names: tuple, sizes: Mapping[Any, int]) -> Any:
-    """Return pieces along an axis put together."""
+    """Return the concatenated pieces along an axis."""
     return ops.all_gather_p.bind(x, all_gather_dimension=axis, tiled=True, **_along(names, sizes))
 
 
@@ -251,17 +252,17 @@ def exchanged(x: Any, old: int, new: int, names: tuple, sizes: Mapping[Any, int]
 
 
 def scattered(x: Any, axis: int, names: tuple, sizes: Mapping[Any, int]) -> Any:
-    """Return this device's piece of the sum of what all devices along some axes have."""
+    """Return this device's piece of the sum over all devices along some axes."""
     return ops.reduce_scatter_p.bind(x, scatter_dimension=axis, tiled=True, **_along(names, sizes))
 
 
 def summed(x: Any, how: str, names: tuple, sizes: Mapping[Any, int]) -> tuple[Any, str]:
-    """Return what partial results of all devices along some axes combine to, and what was sent."""
+    """Return the combined partial results of all devices along some axes, and what was sent."""
     if how == "pick":
         x, name = _by_bits(x, lambda bits: summed(bits, "sum", names, sizes))
         return x, name
     aval = aval_of(x)
-    # Those for which every backend has a collective of its own.
+    # Reductions that every backend has a collective for.
     named = {"sum": ops.psum_p, "max": ops.pmax_p, "min": ops.pmin_p}.get(how)
     if named is not None and aval.dtype != np.bool_:
         return named.bind(x, axes=names, axis_index_groups=None)[0], named.name
@@ -275,7 +276,7 @@ def summed(x: Any, how: str, names: tuple, sizes: Mapping[Any, int]) -> tuple[An
 
 
 def _by_bits(x: Any, combined: Callable[[Any], tuple]) -> tuple:
-    """Apply a sum to the bits of a value, where all terms but one have none."""
+    """Apply a sum to the bits of a value, given that all terms but one have zero bits."""
     aval = aval_of(x)
     if aval.dtype.kind == "c":
         # Both halves alike.
@@ -286,7 +287,7 @@ def _by_bits(x: Any, combined: Callable[[Any], tuple]) -> tuple:
     bits = np.dtype(f"uint{8 * aval.dtype.itemsize}")
     x = do.bitcast_convert_type(x, new_dtype=bits)
     if bits.itemsize == 2:
-        # Words of two bytes are none that all backends add up.
+        # Not all backends can add two-byte words.
         x = do.convert_element_type(
             x, new_dtype=np.dtype(np.uint32), weak_type=False, sharding=None
         )
@@ -299,15 +300,15 @@ def _by_bits(x: Any, combined: Callable[[Any], tuple]) -> tuple:
 def settled(
     x: Any, how: str, owed: tuple, old: Spec, new: Spec, sizes: Mapping[Any, int]
 ) -> tuple[Any, Spec, list[str]]:
-    """Combine partial results, each device keeping only what its piece under `new` needs.
+    """Combine partial results, each device keeping only its piece under `new`.
 
-    Returns the value, how it is cut now, and what was sent.
+    Returns the value, its sharding now, and what was sent.
     """
     if how == "pick":
         x, spec, sent = _by_bits(x, lambda bits: settled(bits, "sum", owed, old, new, sizes))
         return x, spec, sent
-    # A sum over an axis of the grid that is to cut the result is scattered; what is left over
-    # is summed for all.
+    # A sum over an axis of the grid that will shard the result is scattered; the rest is summed for
+    # all.
     spec, left, sent = list(old), set(owed), []
     if how == "sum" and aval_of(x).dtype != np.bool_:
         for i, wanted in enumerate(new):

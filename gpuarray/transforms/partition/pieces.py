@@ -1,6 +1,6 @@
-"""Pieces: what the splitter knows of a value while it evaluates a Graph.
+"""Pieces: what the splitter knows about a value while it evaluates a Graph.
 
-Floor 3. In: a traced part of a value. Out: plain data about how it lies and what it is owed.
+Floor 3. In: a traced part of a value. Out: plain data about its sharding and pending sums.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Piece:
     Attributes
     ----------
     owed :
-        What is still to be done to partial results; the first reader decides how. None: nothing.
+        The pending reduction of partial results; the first reader decides how. None: nothing.
     read_once :
         Whether a single equation reads it.
     asked :
-        Layouts that readers asked for.
+        Shardings requested by readers.
     also :
         The same value in other layouts, so that it moves to each only once.
     frame :
@@ -91,22 +91,22 @@ class Note(NamedTuple):
     why: str
 
 
-#: Sums of partial results are what these make of them, so that they can be summed up later.
+#: Linear operations: the sum of their results on partial sums is the result on the sum.
 _LINEAR = frozenset(
     {"add", "add_any", "sub", "neg", "transpose", "reshape", "squeeze", "reduce_sum"}
 )
 
 
 def owed_by_all(eqn: Eqn, pieces: Sequence[Piece]) -> Owed | None:
-    """Return what the results of an equation on partial sums are owed: the sum of the same.
+    """Return the pending sum of the results of an equation on partial sums: the same sum.
 
-    None where it has to be settled before: others read the operands too, or it is not linear.
+    None if it must be settled first: others read the operands too, or it is not linear.
     """
     first = pieces[0].owed if pieces else None
     if first is None or first.how != "sum" or eqn.primitive.name not in _LINEAR:
         return None
     alike = all(
-        # Sums over the same axes, cut alike and of one shape, are added before they are combined.
+        # Sums over the same axes, of one sharding and shape, are added before they are combined.
         p.owed is not None
         and p.owed[:2] == first[:2]
         and p.spec == pieces[0].spec
@@ -117,16 +117,16 @@ def owed_by_all(eqn: Eqn, pieces: Sequence[Piece]) -> Owed | None:
     return first if alike else None
 
 
-# ---- what is known of a Graph beforehand ----
+# ---- analysis of a Graph in advance ----
 
 
 def live(graph: Graph) -> tuple[list[Eqn], Counter]:
-    """Return the equations that something needs, and how often they read each value."""
+    """Return the equations that are needed, and how many times they read each value."""
     found = graph.derived.get("live")
     if found is None:
         reads = Counter(a for a in graph.outvars if isinstance(a, Var))
         eqns: list[Eqn] = []
-        # Backwards, so that what only an unread equation reads is left out too.
+        # Backwards, so that equations read only by unread ones are dropped too.
         for eqn in reversed(graph.eqns):
             if any(v in reads for v in eqn.outvars) or has_effect(eqn):
                 eqns.append(eqn)
@@ -135,7 +135,7 @@ def live(graph: Graph) -> tuple[list[Eqn], Counter]:
     return found
 
 
-#: What makes the places at which slices begin, and how many numbers these may be.
+#: Primitives that compute the start of slices, and the largest size of such values.
 PLACES, _MOST_PLACES = frozenset({"broadcast_in_dim", "concatenate", "convert_element_type"}), 8
 
 

@@ -4,10 +4,10 @@ Floor 3. In: a Graph, and how its inputs are cut along the axes of a grid of dev
 that each device runs on its pieces, with collectives where pieces of others are needed, and how its
 outputs are cut.
 
-An equation's axes share factors (core/factors.py). A factor is cut as the operands are that have
-it, the largest operand first; every operand is moved to the cut of its factors, and so the results
-are cut. What has no factors is gathered and computed by every device: always right, and noted with
-the user's line.
+An equation's axes share factors (core/factors.py). A factor is cut as in the operands that have it,
+the largest operand first; every operand is moved to the cut of its factors, which determines the
+sharding of the results. An operand without factors is gathered and computed by every device: always
+right, and noted with the user's line.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from gpuarray.util import tuple_like
 
 
 class Partitioned(NamedTuple):
-    """The Graph of one device, how its inputs and outputs are cut, and the moves in it."""
+    """The Graph of one device, the shardings of its inputs and outputs, and the moves in it."""
 
     local: Graph
     ins: tuple[Spec, ...]
@@ -82,7 +82,7 @@ def partition(
     ins :
         How each input is cut.
     outs :
-        How each output is to be cut; None leaves it as it comes.
+        The wanted sharding of each output; None keeps the one it has.
     held, kept :
         The axes of the grid along which devices hold terms of inputs, and are to hold terms of
         outputs; None: as types say.
@@ -99,14 +99,14 @@ def partition(
                 given[i] = terms.as_terms(given[i], names, typed, ins[i], v.aval, "", splitter)
         results = splitter.graph(graph, given, outs)
         wanted = outs
-        if grid.main.explicit_axes:  # along which types say how results lie
+        if grid.main.explicit_axes:  # along which types record the sharding of results
             rows = zip(outs, results, graph.outvars, strict=True)
             wanted = [as_type_says(v.aval, p.spec, grid) if s is None else s for s, p, v in rows]
         results = splitter.laid(graph, results, wanted, "the layout asked for", kept)
         return [piece.value for piece in results], tuple(piece.spec for piece in results)
 
-    # The Graph of one device comes out of tracing, as any other does: the collectives that it
-    # needs are bound while its equations are evaluated.
+    # The Graph of one device is traced like any other: the collectives that it needs are bound
+    # while its equations are evaluated.
     avals = [local_aval(v.aval, s, grid) for v, s in zip(graph.invars, ins, strict=True)]
     local, found = stage_aux(fun, avals, TracedFunction(fun, "partitioning"))
     local.debug_name = graph.debug_name
@@ -120,7 +120,7 @@ class _Splitter:
         self.grid, self.fixed = grid, fixed
         self.sizes = grid.sizes
         self.notes: list[Note] = []
-        # Inside a Graph of one device: which axes of the grid each of its names consists of.
+        # Inside a Graph of one device: the axes of the grid that each of its names consists of.
         self.inside: dict[Any, tuple] = {}
         # Values that were shifted along an axis, so that each is only once (windows.py).
         self.shifts: dict[tuple, tuple[Any, Any]] = {}
@@ -132,7 +132,7 @@ class _Splitter:
     ) -> list[Piece]:
         """Return the results of a Graph, one equation after another.
 
-        `outs` says how readers of the results want them; they may come out in another way.
+        `outs` is the sharding that readers of the results prefer; the results may have another.
         """
         # Backwards first: an equation that could cut its results in several ways does it as their
         # readers want them.
@@ -146,7 +146,7 @@ class _Splitter:
             if not isinstance(a, Literal):
                 return env[a]
             piece = Piece(a.operand, uncut(a.aval))
-            # Some rules need numbers at planning time, such as the start of an update.
+            # Some rules need constants at planning time, such as the start of an update.
             piece.static = np.asarray(a.val)
             return piece
 
@@ -163,12 +163,11 @@ class _Splitter:
                 found[0].static = static_value(eqn, given)
             for v, piece in zip(eqn.outvars, found, strict=True):
                 piece.site = piece.site or eqn.site
-                # An equation may hand its operand on: a piece then has several names.
+                # An equation may return its operand unchanged: a piece then has several names.
                 piece.read_once &= reads[v] <= 1
                 env[v] = piece
 
-        # What is bound for an equation carries the user's line of that equation, also in notes of
-        # what is sent.
+        # Equations bound for an equation carry its user line, also in notes of what is sent.
         before = sites.replaying.site
         made = Made(self, env, wanted, evaluate)
         try:
@@ -183,13 +182,15 @@ class _Splitter:
         return [read(a) for a in graph.outvars]
 
     def wanted(self, graph: Graph, outs: Sequence[Spec | None]) -> dict[Var, Spec]:
-        """Return how values are wanted: as all who read them are cut, from the results on back."""
+        """Return the preferred sharding of values: that of all their readers, from the results
+        backwards.
+        """
         asked: dict[Any, Spec | None] = {}
 
         def ask(atoms: Sequence[Any], specs: Sequence[Spec | None]) -> None:
             for a, spec in zip(atoms, specs, strict=True):
                 if isinstance(a, Var):
-                    # Readers that do not agree get it as it comes.
+                    # If readers do not agree, keep the sharding.
                     asked[a] = spec if asked.get(a, spec) == spec else None
 
         ask(graph.outvars, outs)
@@ -211,15 +212,15 @@ class _Splitter:
                 self.manual(flow.mesh, spec, a.aval.ndim)
                 for spec, a in zip(flow.in_specs, eqn.invars, strict=True)
             ]
-        # An inlined call wants what the equations inside it want.
+        # An inlined call prefers what the equations inside it prefer.
         whole = None if prim.inline is None else prim.inline(eqn)
         if whole is not None:
             found = self.wanted(whole, outs)
             return [found.get(v) for v in whole.invars]
         if isinstance(flow, (Loop, Choice)):
             return through(flow, eqn, outs, self.wanted)
-        # Nothing is known of a call by itself; and where no result is cut, operands stay as they
-        # come.
+        # Nothing is known about a call as such; and where no result is sharded, operands keep their
+        # sharding.
         if prim.kind in (Kind.CALL, Kind.COLLECTIVE) or not any(map(is_cut, outs)):
             return [None] * len(eqn.invars)
         return wants(eqn, outs, self.grid)
@@ -231,24 +232,24 @@ class _Splitter:
         return self.plain(eqn, pieces, wanted)
 
     def plain(self, eqn: Eqn, pieces: list[Piece], wanted: list[Spec | None]) -> list[Piece]:
-        """Return the results of one equation whose operands are as it takes them."""
+        """Return the results of one equation whose operands already have the right form."""
         prim = eqn.primitive
         # A callback of `inspect_array_sharding`: it is answered while planning, and is no step of
         # the program.
         told = getattr(eqn.params.get("callback"), "laid", None)
         if told is not None:
-            # It asks how a value lies, and nothing else.
+            # It only inspects the sharding of a value.
             told(self.grid.sharding(pieces[0].spec))
             return []
         flow = None if prim.flow is None else prim.flow(eqn)
         if isinstance(flow, ByDevice):
             return self.by_device(eqn, flow, pieces)
-        # In a Graph of one device there is nothing to cut.
+        # In a Graph of one device there is nothing to shard.
         if isinstance(flow, ByRule) and not self.inside:
             pieces = [self.as_is(p, a.aval) for p, a in zip(pieces, eqn.invars, strict=True)]
             ins, outs = [p.spec for p in pieces], [uncut(v.aval) for v in eqn.outvars]
             return self.by_device(eqn, by_rule(eqn, flow, ins, outs, wanted, self.grid), pieces)
-        # What has factors of its own stays one equation, on pieces.
+        # A call with its own factors stays one equation, on pieces.
         inline = prim.inline if prim.factors is None else None
         whole = None if inline is None else inline(eqn)
         if whole is not None:
@@ -265,13 +266,13 @@ class _Splitter:
             return self.once(eqn, pieces)
         if prim.kind is Kind.CALL:
             return self.whole(eqn, pieces)
-        # Parts of cut axes and windows over them first: they are sent by the rim. Pieces that are
-        # joined change devices. Everything else goes by its factors.
+        # First parts of sharded axes and windows over them, which exchange rims, and
+        # concatenations, whose pieces change devices. Everything else follows its factors.
         found = windowed(eqn, pieces, self) or slid(eqn, pieces, self) or joined(eqn, pieces, self)
         return self.by_factors(eqn, pieces, wanted) if found is None else found
 
     def as_typed(self, eqn: Eqn, pieces: Sequence[Piece]) -> None:
-        """Lay results as their types say, where these do; what is owed waits for its readers."""
+        """Reshard results as their types say, if they do; pending sums wait for their readers."""
         for i, (v, piece) in enumerate(zip(eqn.outvars, pieces, strict=False)):
             if cuts_of(v.aval.layout) is None or piece.owed is not None:
                 continue
@@ -282,16 +283,16 @@ class _Splitter:
 
     # ---- one equation ----
     def to(self, piece: Piece, want: Spec, aval: ShapedArray, why: str) -> Piece:
-        """Return a piece in another layout, and note what is sent for it."""
-        # In this order: a part gets a layout of its own, what is owed is combined, and only then
-        # can it move.
+        """Return a piece in another sharding, and note what is sent for it."""
+        # In this order: a part is resharded evenly, pending sums are combined, and only then can it
+        # move.
         if piece.frame:
             self.realise(piece, aval, want)
         if piece.owed is not None:
             self.settle(piece, want, aval)
         piece.asked.add(want)
-        # What readers asked for says afterwards whether a loop's operand should have been moved
-        # in front of it.
+        # The requests of readers show afterwards whether a loop's operand should be moved before
+        # the loop.
         if piece.spec == want:
             return piece
         # Moved once for all readers that want it so.
@@ -315,7 +316,7 @@ class _Splitter:
         piece.owed = None
 
     def as_is(self, piece: Piece, aval: ShapedArray) -> Piece:
-        """Return a piece that is owed nothing, and is cut evenly itself."""
+        """Return a piece without pending sums, and sharded evenly."""
         if piece.frame:
             self.realise(piece, aval)
         return self.to(piece, piece.spec, aval, "")
@@ -337,7 +338,7 @@ class _Splitter:
         why: str,
         kept: Sequence[frozenset | None] | None = None,
     ) -> list[Piece]:
-        """Return the results of a Graph in layouts that were asked for; None: as they are."""
+        """Return the results of a Graph in the requested shardings; None: as they are."""
         before, found = sites.replaying.site, []
         sums = kept or [None] * len(outs)
         try:
@@ -345,7 +346,7 @@ class _Splitter:
                 have = terms.names_of(v.aval, self)
                 if names is not None and names != have:
                     piece = terms.as_terms(piece, have, names, want, v.aval, why, self)
-                # What nobody combined before belongs to the line that left it so.
+                # A pending sum is attributed to the line that left it pending.
                 owed = piece.site if piece.owed is None else piece.owed.site
                 sites.replaying.site = before or owed
                 asked = want is not None
@@ -362,7 +363,7 @@ class _Splitter:
 
     def all_of(self, eqn: Eqn, pieces: Sequence[Piece]) -> list:
         """Return operands that are gathered, for an equation that needs them whole."""
-        # The note is what `explain` shows beside the user's line.
+        # `explain` shows the note with the user's line.
         why = f"{eqn.primitive.name} needs it whole"
         return [
             self.to(p, uncut(a.aval), a.aval, why).value
@@ -380,7 +381,7 @@ class _Splitter:
         return uncut_results(eqn, out)
 
     def with_local_graphs(self, params: dict) -> dict:
-        """Return params in which Graphs are those of one device, with everything whole."""
+        """Return params in which Graphs are those of one device, with everything replicated."""
 
         def local(value: Any) -> Any:
             if isinstance(value, Graph):
@@ -410,8 +411,8 @@ class _Splitter:
         done = division(eqn, specs, wanted, self.grid)
         if done is None:
             return self.whole(eqn, pieces)
-        # A linear operation of partial results gives partial results: their sum is put off, which
-        # may save it.
+        # A linear operation on partial results gives partial results: postpone their sum, which may
+        # save it.
         owed = owed_by_all(eqn, pieces)
         if owed is not None and (done.ins != specs or done.owed):
             owed = None
@@ -422,15 +423,15 @@ class _Splitter:
                 self.to(p, want, a.aval, why).value
                 for a, p, want in zip(eqn.invars, pieces, done.ins, strict=True)
             ]
-        # Most operations are the same on a piece; one that counts positions is told where its
-        # piece begins.
+        # Most operations are the same on a piece; one that counts positions is given the piece's
+        # start.
         if done.piece is None:
             out = self.bound(eqn, values, done.params)
         else:
             starts = {f: start_of(names, size, self.sizes) for f, names, size in done.starts}
             out = done.piece(values, done.params, starts)
         made = [Piece(x, spec, owed) for x, spec in zip(out, done.outs, strict=True)]
-        # What was folded on pieces only is owed the others' share.
+        # A fold of pieces has a pending sum over the devices.
         why = f"{eqn.primitive.name} along a cut axis"
         for how, names in done.owed:
             for piece, v in zip(made, eqn.outvars, strict=True):
@@ -441,8 +442,8 @@ class _Splitter:
 
     # ---- collectives ----
     def collective(self, eqn: Eqn, pieces: list[Piece]) -> list[Piece]:
-        """Bind a collective of a Graph of one device, with the grid's names for the mesh's."""
-        # A cast changes what a type says of devices, and no value.
+        """Bind a collective of a Graph of one device, with the grid's axes for the mesh's."""
+        # A cast changes a type's varying axes, and no value.
         if eqn.primitive in CASTS:
             return pieces
         # Along axes that are not the Graph's own, values may be cut too.
@@ -458,7 +459,7 @@ class _Splitter:
             return [position(self.inside[params["axis_name"]], self.sizes)]
         mine = tuple(m for n in ops.names_in(params) for m in self.inside[n])
         if "axes" in params:
-            # Axes of the value itself (under vmap) are reduced here, those of the mesh between
+            # Axes of the value itself (under vmap) are reduced here, axes of the mesh between
             # devices.
             numbers = tuple(a for a in params["axes"] if isinstance(a, int))
             if not mine and not numbers:
@@ -471,7 +472,7 @@ class _Splitter:
 
     # ---- Graphs inside ----
     def by_device(self, eqn: Eqn, flow: ByDevice, pieces: list[Piece]) -> list[Piece]:
-        """Run the Graph of one device on pieces that are cut as it says."""
+        """Run the Graph of one device on pieces sharded by its specs."""
         grid, mesh = self.grid, flow.mesh
         pieces = [
             self.summed_as(mesh, spec, a.aval, piece)
@@ -480,7 +481,7 @@ class _Splitter:
         # Only a sharding constraint leaves an axis open.
         if len(pieces) == 1 and UNCONSTRAINED in flow.in_specs[0].partitions:
             return [self.constrained(mesh, flow.in_specs[0], eqn.invars[0].aval, pieces[0])]
-        # Axes that are not the Graph's own: along them its values stay cut as they come, and it is
+        # Axes that do not belong to the Graph: along them its values keep their sharding, and it is
         # partitioned like any other.
         others = {m for n in flow.automatic for m in grid.names(mesh, (n,))}
         values = []
@@ -506,7 +507,7 @@ class _Splitter:
         return results
 
     def summed_as(self, mesh: Any, spec: Any, aval: ShapedArray, piece: Piece) -> Piece:
-        """Return a value as terms along the axes that a spec says are unreduced."""
+        """Return a value as terms along the axes that a spec lists as unreduced."""
         have, want = terms.names_of(aval, self), frozenset(self.grid.names(mesh, spec.unreduced))
         if not (have or want):
             return piece
@@ -515,7 +516,7 @@ class _Splitter:
         return terms.as_terms(piece, have, want, cut, aval, "a spec asks for it so", self)
 
     def constrained(self, mesh: Any, spec: Any, aval: ShapedArray, piece: Piece) -> Piece:
-        """Lay a value as a constraint asks; an UNCONSTRAINED axis stays as it is."""
+        """Reshard a value as a constraint requests; an UNCONSTRAINED axis keeps its sharding."""
         want = self.manual(mesh, spec, aval.ndim)
         # An open axis keeps its cut unless the constraint needs those mesh axes elsewhere.
         taken = {name for names in want for name in names}
@@ -538,7 +539,8 @@ class _Splitter:
     ) -> loops.LocalGraph:
         """Return a Graph inside an equation as that of one device.
 
-        Its results are cut as `outs` says; None leaves them as they come, if possible as `wanted`.
+        Its results are sharded as `outs` says; None leaves them as they come, if possible as
+        `wanted`.
         """
         found: list[Spec] = []
         given: list[Piece] = []
@@ -558,7 +560,7 @@ class _Splitter:
         return loops.LocalGraph(made, given, found)
 
     def call(self, eqn: Eqn, pieces: list[Piece]) -> list[Piece]:
-        """Run a Graph that stays apart, such as a recomputation, on pieces."""
+        """Run a Graph that stays separate, such as a recomputation, on pieces."""
         pieces = [self.as_is(p, a.aval) for p, a in zip(pieces, eqn.invars, strict=True)]
         body = self.staged(eqn.params["jaxpr"], [p.spec for p in pieces])
         out = self.bound(eqn, [p.value for p in pieces], eqn.params | {"jaxpr": body.graph})

@@ -1,10 +1,10 @@
-"""Terms: values that are sums of what devices hold, as their types say, on pieces.
+"""Terms: values that are sums over devices according to their types, on pieces.
 
-Floor 3. In: an equation of which operands or results are unreduced along axes of a mesh. Out: its
-results as its types say. The device's part of an unreduced value is a term of that value's part.
+Floor 3. In: an equation with operands or results that are unreduced along axes of a mesh. Out: its
+results as their types say. The device's part of an unreduced value is a term of that value's part.
 An operation that is linear in such operands is applied to terms (primitives/sums.py), and a loop, a
-branch or a call takes them as its Graphs do; for everything else they are summed up first, so that
-no term is ever read as the value.
+branch or a call takes them as its Graphs do; for everything else they are summed first, so that no
+term is ever read as the value.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ def as_terms(
 ) -> Piece:
     """Return terms along the axes `have` as terms along the axes `want`.
 
-    What is only in `have` is summed up. Along an axis that is only in `want`, one device has the
-    value and the others have zeros; where it cut the value, each has its piece between zeros.
+    Axes only in `have` are summed. Along an axis only in `want`, one device has the value and the
+    others have zeros; if the axis sharded the value, each has its piece, padded with zeros.
 
     Parameters
     ----------
     spec :
-        How the value is to be cut; None leaves it as it is, but for the axes in `want`.
+        The wanted sharding of the value; None keeps it, except for the axes in `want`.
     """
     if piece.frame:
         splitter.realise(piece, aval)
-    # Terms are added up; a product or a maximum that is owed is none.
+    # Terms are added; a pending product or maximum is not a sum of terms.
     if piece.owed is not None and piece.owed.how != "sum":
         splitter.settle(piece, piece.spec, aval)
     value, cut = piece.value, piece.spec
@@ -99,7 +99,7 @@ def _spread(value: Any, cut: Spec, more: frozenset, splitter: Any) -> tuple[Any,
             run += 1
         ends.append(names[len(names) - run :])
         middle.append(tuple(n for n in names if n not in more))
-    # A major cut leaves its axis by a gather; the minor ones are where zeros go.
+    # A major cut is removed by a gather; for the minor ones the piece is padded with zeros.
     for axis, (names, end) in enumerate(zip(cut, ends, strict=True)):
         if set(names[: len(names) - len(end)]) & more:
             ends[axis] = ()
@@ -118,7 +118,7 @@ def _spread(value: Any, cut: Spec, more: frozenset, splitter: Any) -> tuple[Any,
             value = do.dynamic_update_slice(nothing, value, *starts)
             left.difference_update(end)
     if left:
-        # Along axes that cut nothing all devices have the value: all but the first give zeros.
+        # Along unused axes all devices have the value: all but the first contribute zeros.
         here = position(tuple(n for n in sizes if n in left), sizes)
         value = do.select_n(do.eq(here, np.int32(0)), zeros(aval_of(value)), value)
     return value, tuple(middle), sent
@@ -131,9 +131,9 @@ def applied(
     prim = eqn.primitive
     flow = None if prim.flow is None else prim.flow(eqn)
     if isinstance(flow, ByDevice) or prim.kind is Kind.COLLECTIVE:
-        # Its specs say what it takes and gives; collectives say it by their types.
+        # Its specs determine what it takes and gives; for collectives their types do.
         return splitter.plain(eqn, pieces, wanted)
-    # A callback that asks for the layout (`Inspection`) is told it, and runs nothing.
+    # A callback for the sharding (`Inspection`) receives it, and nothing runs.
     told = getattr(eqn.params.get("callback"), "laid", None)
     if told is not None:
         sharding = splitter.grid.sharding(pieces[0].spec)
@@ -146,13 +146,13 @@ def applied(
         taken, given = ([names_of(a, splitter) for a in avals] for avals in graph)
     else:
         taken = _taken(eqn, outs)
-        # What is not linear gives values, whatever its type says.
+        # A nonlinear operation gives values, whatever its type says.
         given = outs if _is_linear(eqn) else [frozenset()] * len(outs)
     kept = frozenset().union(*taken)
     ready = []
     for a, piece, names in zip(eqn.invars, pieces, taken, strict=True):
         have = names_of(a.aval, splitter)
-        # No axis may both cut an operand and stand for terms.
+        # An axis cannot both shard an operand and carry terms.
         if have != names or kept.intersection(n for part in piece.spec for n in part):
             spec = tuple(tuple(n for n in part if n not in kept) for part in piece.spec)
             why = f"{prim.name} takes it so"

@@ -1,12 +1,13 @@
-"""Windows: parts of a cut axis, shifted a little, of which neighbours need only the rims.
+"""Windows: parts of a sharded axis, shifted slightly, for which neighbours exchange only rims.
 
 Floor 3. In: an equation that takes a part of a cut axis, puts parts together or combines them. Out:
 its results as parts of the whole axis, which stays cut as it was.
 
-`x[1:-1]` of an axis that is cut has no even pieces. But each device has its piece of `x`, and may
-take it for a piece of a longer value in which the part begins at 1: the *frame* of the part. What
-lies outside of the part is anything. Parts that begin elsewhere are combined after a shift of the
-longer one, for which neighbours exchange rims; `pad` and `concatenate` write what lies outside.
+`x[1:-1]` of a sharded axis cannot be sharded evenly. But each device has its piece of `x`, and may
+treat it as a piece of a longer value in which the part begins at 1: the *frame* of the part.
+Elements outside the part are arbitrary. Parts that begin elsewhere are combined after a shift of
+the longer value, for which neighbours exchange rims; `pad` and `concatenate` write the elements
+outside.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ Frame = tuple[int, int]
 
 
 def windowed(eqn: Eqn, pieces: Sequence[Piece], splitter: Any) -> list[Piece] | None:
-    """Return the results of an equation on parts of cut axes; None: it is no such equation."""
+    """Return the results of an equation on parts of sharded axes; None if it is not such an
+    equation.
+    """
     prim = eqn.primitive
     if prim.kind is Kind.POINTWISE and prim.factors is None:
         return (
@@ -52,7 +55,7 @@ def windowed(eqn: Eqn, pieces: Sequence[Piece], splitter: Any) -> list[Piece] | 
 def realised(
     piece: Piece, aval: ShapedArray, sizes: Mapping[Any, int]
 ) -> tuple[Any, Spec, list[str]]:
-    """Return a part with its longer axes gathered, so that it has a layout of its own."""
+    """Return a part with its longer axes gathered, so that it can be sharded by itself."""
     x, spec, sent = piece.value, list(piece.spec), []
     starts, stops = [0] * aval.ndim, list(aval_of(x).shape)
     for axis, (start, size) in piece.frame.items():
@@ -72,9 +75,10 @@ def realised(
 def _collected(
     x: Any, axis: int, names: tuple, start: int, length: int, sizes: Mapping[Any, int]
 ) -> tuple[Any, str]:
-    """Return a short part of a cut axis: each device gives what it has of it."""
+    """Gather a short part of a sharded axis: each device contributes its elements."""
     aval = aval_of(x)
-    # With nothing around a piece, every device has the part, or some of it and nothing.
+    # Without neighbours around it, a device's piece contains all of the part, some of it, or
+    # nothing.
     around, shape = [(0, 0, 0)] * aval.ndim, list(aval.shape)
     starts: list[Any] = [np.int32(0)] * aval.ndim
     around[axis] = (length, length, 0)
@@ -135,7 +139,8 @@ class WindowedEquation:
         frame = dict(piece.frame)
         shape = aval_of(piece.value).shape
         for d in range(len(whole)):
-            # Along a cut axis nothing moves: the part is renamed. The others are sliced as ever.
+            # Along a sharded axis nothing moves: only the frame changes. The others are sliced as
+            # usual.
             if piece.spec[d]:
                 begin, size = frame.get(d, (0, whole[d]))
                 frame[d] = (begin + starts[d], size)
@@ -227,8 +232,8 @@ class WindowedEquation:
         if values is None:
             return None
         x = values[0]
-        # Each operand lies as if it were the whole result: a device picks, at each position, the
-        # one that is there.
+        # Each operand is framed as if it were the whole result: at each position, a device picks
+        # the operand that covers it.
         for value, start in zip(values[1:], starts[1:], strict=True):
             x = do.select_n(self.between(x, axis, spec[axis], start, size), x, value)
         return [self.part(x, spec, out, {**others, axis: (0, size)})]
@@ -240,7 +245,7 @@ class WindowedEquation:
             return None
         x = self.settled(piece, 0).value
         for d, (start, _) in piece.frame.items():
-            # What lies outside of the part must not be folded in.
+            # Elements outside the part must not be folded in.
             if d in axes:
                 inside = self.between(x, d, piece.spec[d], start, start + aval.shape[d])
                 x = do.select_n(inside, like(_NEUTRAL[name](aval), x), x)
@@ -274,16 +279,18 @@ class WindowedEquation:
         return self.updated(1, starts) if len(starts) == len(room) else self.written(room)
 
     def written(self, room: Sequence[int]) -> list[Piece] | None:
-        """Return operand 0 with operand 1 written over it where only the running program knows.
+        """Return operand 0 with operand 1 written over it at indices known only at run time.
 
-        Each device takes from the update, which is whole along these axes, what falls in its piece.
+        Each device takes the elements of the update, which is whole along these axes, that fall in
+        its piece.
         """
         piece, update, spec = self.pieces[0], self.avals[1], self.pieces[0].spec
         smaller = [d for d, free in enumerate(room) if free]
         cut = [d for d in smaller if spec[d]]
         if piece.frame or not cut:
             return None
-        # 1. Operands: the update is cut as the operand is, but for the axes that it moves along.
+        # 1. Operands: the update is sharded like the operand, except along the axes that it moves
+        # along.
         why = f"{self.eqn.primitive.name} writes it anywhere along a cut axis"
         old = self.settled(piece, 0).value
         want = tuple(() if d in cut else names for d, names in enumerate(spec))
@@ -292,7 +299,7 @@ class WindowedEquation:
         for d in smaller:
             given = self.splitter.to(self.pieces[2 + d], (), self.avals[2 + d], why).value
             begin[d] = _clamped(given, room[d])
-        # 2. Along cut axes, what of the update each element of a piece would get.
+        # 2. Along sharded axes, the element of the update for each element of a piece.
         for d in cut:
             length = aval_of(old).shape[d]
             around, starts = [(0, 0, 0)] * len(room), [np.int32(0)] * len(room)
@@ -334,7 +341,7 @@ class WindowedEquation:
             if not spec[d]:
                 around[d] = (starts[d], aval.shape[d] - starts[d] - shape[d], 0)
         new = do.pad(new, zero(aval_of(new)), padding_config=tuple(around))
-        # Set, add, ...: what the operation makes of old and new where the update is.
+        # Combine old and new elements (set, add, ...) inside the update.
         new = _COMBINED[self.eqn.primitive.name](old, new)
         for d in smaller:
             here = self.between(old, d, spec[d], starts[d], starts[d] + shape[d])
@@ -361,7 +368,7 @@ class WindowedEquation:
         frames: Sequence[dict[int, Frame]] | Mapping[int, dict[int, Frame]],
         along: int = -1,
     ) -> list | None:
-        """Return operands as parts of values that are cut as `spec` says, in these frames.
+        """Return operands as parts, in these frames, of values sharded as `spec` says.
 
         None where one is a part of something else. Along axis `along` operands may be shorter.
         """
@@ -393,7 +400,8 @@ class WindowedEquation:
                 here, _ = piece.frame.get(d, (0, size))
                 x = self.shifted(x, d, spec[d], start - here, size)
             elif spec[d]:
-                # All of it is here: it takes its place in the longer one, of which this is a piece.
+                # All of it is on the device: put it at its place in the longer value, of which this
+                # is a piece.
                 if aval.shape[d] != size:
                     around = [(0, 0, 0)] * aval.ndim
                     around[d] = (start, size - start - aval.shape[d], 0)
@@ -484,7 +492,7 @@ def extreme(aval: ShapedArray, sign: int) -> Any:
     return fold.extreme(aval.dtype, sign > 0)
 
 
-#: What an update makes of an element, given both.
+#: How an update combines an old and a new element.
 _COMBINED = {
     "scatter": lambda old, new: new,
     "scatter-add": lambda old, new: do.add(old, new),
@@ -494,7 +502,7 @@ _COMBINED = {
     "dynamic_update_slice": lambda old, new: new,
 }
 
-#: What changes nothing that it is folded with.
+#: The identity of each fold.
 _NEUTRAL = {
     "reduce_sum": zero,
     "reduce_max": lambda aval: extreme(aval, -1),

@@ -156,6 +156,20 @@ def lazy_module(name: str, hint: str = "") -> Any:
 _locks: weakref.WeakSet = weakref.WeakSet()
 
 
+def references(only: tuple[Any]) -> int:
+    """Return how many references there are to the element of a tuple, besides that of the tuple.
+
+    A variable that is handed on may be borrowed, which no count shows (Python 3.14); an element is
+    not.
+
+    >>> kept = [object()]
+    >>> references((kept[0],))
+    1
+    """
+    # That of the tuple, and that of the argument.
+    return sys.getrefcount(only[0]) - 2
+
+
 def lock() -> threading.RLock:  # pyright: ignore[reportInvalidTypeForm]
     """Return a reentrant lock that is free in a forked child, whichever thread held it."""
     made = threading.RLock()

@@ -17,7 +17,6 @@ import gc
 import itertools
 import math
 import os
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -37,7 +36,7 @@ from gpuarray.backends.cuda.failures import (
 from gpuarray.config import state
 from gpuarray.core import ranges
 from gpuarray.errors import DeviceError, OutOfMemory
-from gpuarray.util import lock
+from gpuarray.util import lock, references
 
 #: Alignment of buffers, in bytes: that of the widest access of a kernel.
 ALIGNMENT = 16
@@ -97,6 +96,8 @@ def switches() -> bool:
 def forget() -> None:
     """Look for GPUs again on the next use."""
     missing.cache_clear()
+    for gpu in _gpus:
+        gpu.forgotten = True
     _gpus.clear()
 
 
@@ -139,6 +140,7 @@ class Gpu:
         #: Foreign memory used by arrays, by number (see `Borrowed`).
         self.borrowed: dict[int, Any] = {}
         self._recordings = 0  # of graphs, that are in progress
+        self.forgotten = False
         self._scalars: dict[tuple, Buffer] = {}
         self._places, self._placed = None, 0
         # Events at the ends of copies to the host, and the buffers that they read.
@@ -230,9 +232,8 @@ class Gpu:
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
-        """While a graph is recorded, nothing that is held goes: unloading code waits for the GPU,
-        which ends recordings.
-        """
+        """Release nothing that is held while a graph is recorded."""
+        # Unloading code waits for the GPU, which ends recordings.
         with self._lock:
             self._recordings += 1
         try:
@@ -469,24 +470,6 @@ class Gpu:
         return self.call(taken)  # on our stream: the exporter orders its work before ours
 
 
-class Kept:
-    """Code or graphs, let go only after the work launched from them has run.
-
-    CUDA may wait for all work when code goes, and the graphs that launch it need it until then.
-    """
-
-    __slots__ = ("_gpu", "_things")
-
-    def __init__(self, gpu: Gpu, things: Any):
-        # Recordings have a GPU of their own, for a real one (turns.py).
-        self._gpu, self._things = getattr(gpu, "real", gpu), things
-
-    def __del__(self):
-        # A GPU that was forgotten may be garbage itself.
-        if self._things and self._gpu in _gpus and not sys.is_finalizing():
-            self._gpu.hold(self._things)
-
-
 #: What the GPUs of a parent process held.
 _elsewhere: list[Any] = []
 
@@ -494,7 +477,7 @@ _elsewhere: list[Any] = []
 class _Lost(Gpu):
     """A GPU in a process forked from one that used it, where CUDA does not work."""
 
-    _KNOWN = frozenset({"arch", "borrowed", "hold", "index", "name", "reading"})
+    _KNOWN = frozenset({"arch", "borrowed", "forgotten", "hold", "index", "name", "reading"})
 
     def hold(self, thing: Any) -> None:
         """Keep it for ever: it belongs to the parent process, and is not given back here."""
@@ -658,11 +641,10 @@ def is_exclusive(buffer: Any, holders: int) -> bool:
     """Whether only `holders` known references lead to this memory, so that it may be reused."""
     if type(buffer) is not Buffer or isinstance(buffer.memory, Borrowed):
         return False
-    # Counted besides the holders: for the buffer, this function's argument and that of getrefcount;
-    # for its memory, the buffer's attribute and that argument; for the block behind it (which
-    # exported CuPy arrays hold), the memory's attribute and that argument.
+    # Counted besides the holders: for the buffer, this function's argument; for its memory, the
+    # buffer's attribute; for the block behind it (which exported CuPy arrays hold), the memory's.
     return (
-        sys.getrefcount(buffer) <= holders + 2
-        and sys.getrefcount(buffer.memory) <= 2
-        and sys.getrefcount(buffer.memory.mem) <= 2
+        references((buffer,)) <= holders + 1
+        and references((buffer.memory,)) <= 1
+        and references((buffer.memory.mem,)) <= 1
     )

@@ -20,7 +20,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuarray.backends.cuda.availability import cupy
-from gpuarray.backends.cuda.device import Gpu, Kept
+from gpuarray.backends.cuda.borrowed import Kept
+from gpuarray.backends.cuda.device import Gpu
 from gpuarray.backends.cuda.failures import STICKY, is_failure
 from gpuarray.config import state
 from gpuarray.core.target import TARGET

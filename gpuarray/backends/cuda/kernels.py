@@ -16,7 +16,8 @@ import numpy as np
 
 from gpuarray.backends.cuda import cubins, nvrtc, sources
 from gpuarray.backends.cuda.availability import cupy, too_old
-from gpuarray.backends.cuda.device import Buffer, Gpu, Kept
+from gpuarray.backends.cuda.borrowed import Kept
+from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.compiler.cuda.emit import KernelSource
 from gpuarray.core.threads import thread_count
 from gpuarray.errors import CompileError, DeviceError

@@ -17,14 +17,14 @@ iterations that are not recorded: another library would sum in another order.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from gpuarray.backends.cuda import graphs, library
 from gpuarray.backends.cuda.availability import cupy
-from gpuarray.backends.cuda.device import Buffer, Gpu, Kept
+from gpuarray.backends.cuda.borrowed import Kept
+from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.backends.cuda.fused_products import gemm_lt_p, multiplies
 from gpuarray.backends.cuda.products import gemm_p
 from gpuarray.backends.cuda.substitutes import parts_graph
@@ -35,6 +35,7 @@ from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Eqn, Graph, storage_dtype, talks
 from gpuarray.core.primitive import Kind
 from gpuarray.core.target import TARGET
+from gpuarray.util import references
 
 #: Graphs that a loop keeps, each for the addresses of its constants.
 _KEPT = 2
@@ -156,8 +157,8 @@ class _Room(Gpu):
     def _take(self, nbytes: int) -> Any:
         kept = self._kept.setdefault(nbytes, [])
         for memory in kept:
-            # References: the list's, this name's, and the argument's.
-            if sys.getrefcount(memory) <= 3:
+            # References: the list's and this name's.
+            if references((memory,)) <= 2:
                 return memory
         # From the part of the pool that all else uses, not from one of the recording's stream.
         with cupy.cuda.Stream.null:

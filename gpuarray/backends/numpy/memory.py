@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gpuarray import util
+from gpuarray.util import references
 
 #: For smaller arrays NumPy's own allocator is as fast.
 POOLED_FROM = 1 << 20
@@ -108,15 +108,15 @@ def is_exclusive(buffer, holders: int) -> bool:
     # A subclass, a scalar or read-only memory belongs to others.
     if type(buffer) is not np.ndarray or not buffer.flags.writeable:
         return False
-    # Counted besides the holders: this function's argument and that of getrefcount.
-    if sys.getrefcount(buffer) > holders + 2:
+    # Counted besides the holders: this function's argument.
+    if references((buffer,)) > holders + 1:
         return False
     base = buffer.base
     if base is None:
         return True
     # A pooled array is a view of the array over its block; any other view would hold that base too.
     pooled = type(base) is np.ndarray and type(base.base) is _Block
-    return pooled and sys.getrefcount(base) <= 3
+    return pooled and references((base,)) <= 2  # the array's, and the variable
 
 
 def free() -> int:

@@ -56,6 +56,7 @@ from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
 from gpuarray.compiler.rewrite.small_matrices import take_apart_small_matrices
 from gpuarray.compiler.rewrite.sorted_places import keep_places
 from gpuarray.compiler.rewrite.split_axes import split_axes
+from gpuarray.compiler.rewrite.split_views import split_views
 from gpuarray.compiler.rewrite.sweep_products import sweep_products
 from gpuarray.compiler.rewrite.tables import fold_in_tables
 from gpuarray.compiler.rewrite.windows import fold_windows_by_axis
@@ -98,6 +99,7 @@ def _plan_for_device(plan: Plan) -> Plan:
     """
     graph, fusion = plan.graph, plan.fusion
     if fusion:
+        graph = _rewrite(split_views, graph)
         graph = _rewrite(expand_vector_products, _rewrite(expand_small_products, graph))
     # Without fusion too: a library would be called for each matrix.
     graph = _rewrite(take_apart_small_matrices, graph)

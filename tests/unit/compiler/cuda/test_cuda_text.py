@@ -37,6 +37,7 @@ ROOT = str(golden.HERE.parent.parent)
 SEVERAL = {
     "scatter_add": ["k0_map", "k1_map", "k2_map"],
     "bincount": ["k0_map", "k1_scatter"],
+    "groups": ["k0_tables", "k1_columns"],
     "batch_norm": ["k0_columns", "k1_map"],
     "softmax_columns": ["k0_columns", "k1_map"],
     "layer_norm_backwards": ["k0_rowcolumns", "k1_columns"],

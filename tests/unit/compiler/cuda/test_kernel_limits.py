@@ -258,7 +258,8 @@ def test_special_numbers_are_written_to_the_bit(name):
 def test_special_numbers_compile():
     found = []
     with ga.enable_x64(True):
-        for name in NUMBERS:
+        # A choice between truths is its condition.
+        for name in (name for name in NUMBERS if name != "bool"):
             dtype = np.dtype(getattr(dtypes, name, name))
             for value in specials(dtype)[:40]:
                 function = chosen(dtype, value, 0)

@@ -45,6 +45,12 @@ RNG = np.random.default_rng(0)
 remembered: dict = {}
 
 
+@pytest.fixture(autouse=True)
+def turns_are_launches(monkeypatch):
+    """Loops over short vectors would run in registers, as one kernel."""
+    plan_for(monkeypatch, carried_components=1)
+
+
 def many(x, np=gnp):
     """A dozen kernels or so: each sum waits for the one before it."""
     for i in range(20):

@@ -121,9 +121,9 @@ def test_donated_pieces_are_written_over(mesh):
 # ---- one of several GPUs ----
 def test_a_chosen_gpu_is_not_the_current_one_of_threads():
     """Programs, loops, transfers and library calls on the second GPU alone."""
-    config.update("jax_cuda_visible_devices", "1")
     try:
         with installed(seed=3, devices=2):
+            config.update("jax_cuda_visible_devices", "1")  # no GPU is in use yet
             x = np.arange(400, dtype=np.float32).reshape(20, 20) % 5
 
             def f(x):

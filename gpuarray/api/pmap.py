@@ -39,10 +39,11 @@ class _Unnamed:
     """The axis name if the user gives none: equal to no other name."""
 
     def __init__(self, fun: Callable):
-        self.fun = fun
+        # Not the function: what knows a mesh by its axes would keep it, and what it closes over.
+        self.of = getattr(fun, "__name__", None) or type(fun).__name__
 
     def __repr__(self) -> str:
-        return f"<axis of {getattr(self.fun, '__name__', self.fun)}>"
+        return f"<axis of {self.of}>"
 
 
 def pmap(

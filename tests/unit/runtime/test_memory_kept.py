@@ -22,6 +22,7 @@ from gpuarray import lax
 from gpuarray.config import _trace_keys, config
 from gpuarray.core import avals
 from gpuarray.core.avals import ShapedArray
+from gpuarray.experimental import checkify
 from gpuarray.runtime import cache, lazy
 from gpuarray.transforms import trace_cache, tracing
 from gpuarray.util import Interned, Recent, _code_of, function_of_text
@@ -97,6 +98,13 @@ USES = {
     "eval_shape": lambda c, x: ga.eval_shape(lambda x: x + c, x),
     "make_jaxpr": lambda c, x: ga.make_jaxpr(lambda x: x + c)(x),
     "export": lambda c, x: ga.export.export(ga.jit(lambda x: x + c))(x).call(x),
+    "pmap": lambda c, x: ga.pmap(lambda x: x + c)(x[None]),
+    "map": lambda c, x: lax.map(lambda x: x + c, x[None]),
+    "switch": lambda c, x: lax.switch(0, [lambda x: x + c, lambda x: x], x),
+    "checkify": lambda c, x: checkify.checkify(lambda x: x + c)(x),
+    "shard_map": lambda c, x: ga.shard_map(
+        lambda x: x + c, mesh=ga.make_mesh((1,), "i"), in_specs=ga.P(), out_specs=ga.P()
+    )(x),
     "eager": lambda c, x: x + c,
 }
 

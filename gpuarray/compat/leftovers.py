@@ -16,7 +16,6 @@ from gpuarray.core.avals import ShapedArray
 from gpuarray.core.extended import ExtendedDType
 from gpuarray.core.sharding import Device
 from gpuarray.core.value import Array
-from gpuarray.extend.backend import backends
 from gpuarray.extend.core import Primitive
 from gpuarray.numpy import promotion
 from gpuarray.numpy.construct import asarray
@@ -24,6 +23,7 @@ from gpuarray.pytree.kinds import kinds
 from gpuarray.runtime import processes
 from gpuarray.runtime.array import ArrayImpl, rebuild
 from gpuarray.runtime.client import Client
+from gpuarray.runtime.device import in_use
 
 #: Never bound, in JAX neither; lineax defines its transpose.
 stop_gradient_p = Primitive("stop_gradient")
@@ -59,16 +59,20 @@ registry = _Registry()
 
 
 class _Platforms(Mapping):
-    """The client of each platform, by its name, at the time of the lookup."""
+    """The client of each platform in use, by its name, at the time of the lookup."""
+
+    def _now(self) -> dict[str, Client]:
+        clients = [device.client for device in in_use()]
+        return {client.platform: client for client in clients}
 
     def __getitem__(self, name: str) -> Client:
-        return backends()[name]
+        return self._now()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(backends())
+        return iter(self._now())
 
     def __len__(self) -> int:
-        return len(backends())
+        return len(self._now())
 
 
 platforms = _Platforms()

@@ -46,6 +46,7 @@ _SRC = {
     "mesh": "sharding",
     "numpy": "",
     "numpy.lax_numpy": "numpy",
+    "numpy.ufuncs": "numpy",
     "numpy.util": "compat.leftovers numpy.promotion",
     "pjit": "extend.core.primitives sharding",
     "public_test_util": "test_util",

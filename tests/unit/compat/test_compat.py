@@ -235,6 +235,22 @@ def test_modules_of_classes():
     assert [name.partition(".")[0] for name in out.split()] == ["jaxlib", *["jax"] * 4]
 
 
+def test_xla_flags_count_until_devices_are_used():
+    # Programs, and chex.set_n_cpu_devices, set them after importing.
+    run(
+        """
+        gpuarray.install_as_jax()
+        import os
+        import jax, jax._src.xla_bridge, jax.numpy
+        os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=3"
+        assert not jax._src.xla_bridge._backends
+        assert len(jax.devices()) == 3 and list(jax._src.xla_bridge._backends) == ["cpu"]
+        os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+        assert len(jax.devices()) == 3
+        """
+    )
+
+
 def test_what_is_known_inside_derivatives():
     run(
         """

@@ -76,7 +76,7 @@ GROUPS = (
         experimental.scheduling_groups: attr_get
         interpreters.pxla: create_compile_options
         interpreters.mlir: AxisContext ConstantHandler DEVICE_TO_DEVICE_TYPE LoweringParameters
-            LoweringResult LoweringRuleContext Mesh ModuleContext RECV_FROM_HOST_TYPE
+            LoweringResult Mesh ModuleContext RECV_FROM_HOST_TYPE
             SEND_TO_HOST_TYPE SPMDAxisContext ShapePolyLoweringState ShardingContext Token TokenSet
             Value aval_to_ir_type aval_to_ir_types core_call_lowering dense_int_array
             dense_int_elements dtype_to_ir_type emit_python_callback flatten_ir_types

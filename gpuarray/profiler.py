@@ -7,7 +7,6 @@ it stops; ranges of the user's own in it; the arrays alive in the format of ppro
 from __future__ import annotations
 
 import contextlib
-import functools
 import gzip
 import os
 import threading
@@ -20,6 +19,7 @@ from gpuarray.api import profile_server, traces
 from gpuarray.core import ranges
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.memory import live_arrays
+from gpuarray.util import wraps
 
 __all__ = [
     "ProfileOptions", "StepTraceAnnotation", "TraceAnnotation", "annotate_function",
@@ -297,7 +297,7 @@ def annotate_function(
         raise TypeError(f"annotate_function takes a function, got {func!r}")
     label = name or getattr(func, "__qualname__", None) or type(func).__name__
 
-    @functools.wraps(func)
+    @wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
         with TraceAnnotation(label, **decorator_kwargs):
             return func(*args, **kwargs)

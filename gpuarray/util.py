@@ -198,6 +198,41 @@ class cached_property(functools.cached_property[_T]):
             self.lock = lock()
 
 
+#: What functions take for their names; objects that are called may hold anything under them.
+_NAMES = {"__name__": str, "__qualname__": str, "__annotations__": dict, "__type_params__": tuple}
+
+
+def name_of(fun: Any, default: str | None = None) -> str:
+    """The name of a function; of an object that is called, its type's, or the default.
+
+    >>> name_of(len), name_of(functools.partial(len))
+    ('len', 'partial')
+    """
+    name = getattr(fun, "__name__", None)
+    return name if isinstance(name, str) and name else default or type(fun).__name__
+
+
+def update_wrapper(wrapper: _T, wrapped: Any) -> _T:
+    """As functools.update_wrapper, for a callable that may have other things than names.
+
+    >>> class Named:
+    ...     __name__ = None
+    >>> update_wrapper(lambda: 0, Named()).__name__
+    '<lambda>'
+    """
+    taken = [
+        name
+        for name in functools.WRAPPER_ASSIGNMENTS
+        if isinstance(getattr(wrapped, name, None), _NAMES.get(name, object))
+    ]
+    return functools.update_wrapper(wrapper, wrapped, assigned=taken)  # pyright: ignore
+
+
+def wraps(wrapped: Any) -> Callable[[_T], _T]:
+    """As functools.wraps, with `update_wrapper`."""
+    return lambda wrapper: update_wrapper(wrapper, wrapped)
+
+
 def captures(function: Any) -> bool:
     """Whether a function may hold values: a closure, defaults, a bound object.
 

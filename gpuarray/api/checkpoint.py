@@ -32,6 +32,7 @@ from gpuarray.transforms.partial import split_graph
 from gpuarray.transforms.passing import emptied
 from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
 from gpuarray.transforms.tracing import TracedFunction, stage, stage_aux
+from gpuarray.util import wraps
 
 #: Answers of a policy besides True and False.
 Saveable = PolicyAnswer("Saveable", True)
@@ -273,7 +274,7 @@ def checkpoint(
     known = cache.of_function(fun, "checkpoint")
 
     @boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def checkpointed(*args, **kwargs):
         # Take static arguments out: the rest is flattened and traced.
         fixed = _static_positions(fun, static_argnums, static_names, len(args))
@@ -334,7 +335,7 @@ def checkpoint(
         # References are no operands of the primitive: the function closes over them.
         refill, (args, kwargs) = emptied((args, kwargs), "checkpoint")
 
-        @functools.wraps(fun)
+        @wraps(fun)
         def whole(*args, **kwargs):
             args, kwargs = refill((args, kwargs))
             return fun(*args, **kwargs)

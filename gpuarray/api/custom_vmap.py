@@ -5,7 +5,6 @@ Floor 6. In: functions of pytrees and their rules. Out: callables that vmap maps
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,10 +17,7 @@ from gpuarray.functions.argnums import signature_of
 from gpuarray.functions.custom_rules import by_position, forwarded, positional_count
 from gpuarray.pytree import tree
 from gpuarray.transforms.tracing import TracedFunction, stage_aux
-
-
-def _name(fun: Any) -> str:
-    return getattr(fun, "__name__", None) or type(fun).__name__
+from gpuarray.util import name_of, update_wrapper
 
 
 class custom_vmap:
@@ -42,7 +38,7 @@ class custom_vmap:
     def __init__(self, fun: Callable):
         if not callable(fun):
             raise TypeError(f"Expected a callable value, got {fun}")
-        functools.update_wrapper(self, fun)
+        update_wrapper(self, fun)
         self.fun = fun
         self._signature = signature_of(fun)
         self._count = positional_count(self._signature)
@@ -64,7 +60,7 @@ class custom_vmap:
     def __call__(self, *args, **kwargs):
         if self.vmap_rule is None:
             raise AttributeError(
-                f"No batching rule defined for custom_vmap function {_name(self.fun)} using "
+                f"No batching rule defined for custom_vmap function {name_of(self.fun)} using "
                 "def_vmap."
             )
         if len(args) != self._count or kwargs:
@@ -105,7 +101,7 @@ class custom_vmap:
             # The rule's answer does not cover values that are not passed to it.
             if any(batched[:count]):
                 raise ValueError(
-                    f"the custom_vmap function {_name(self.fun)} closes over a value that is "
+                    f"the custom_vmap function {name_of(self.fun)} closes over a value that is "
                     "mapped: its rule knows of its arguments only, so make it one of them"
                 )
             # The first values are those the function closed over.
@@ -114,7 +110,7 @@ class custom_vmap:
             pair = vmap_rule(size, in_batched, *args)
             if not (isinstance(pair, (tuple, list)) and len(pair) == 2):
                 raise TypeError(
-                    f"the custom vmap rule ({_name(vmap_rule)}) must return a pair (output, "
+                    f"the custom vmap rule ({name_of(vmap_rule)}) must return a pair (output, "
                     f"out_batched), got {pair}"
                 )
             # One bool may apply to a whole subtree of the output.
@@ -123,13 +119,13 @@ class custom_vmap:
             except ValueError:
                 raise ValueError(
                     "structure of output value and output batching specification returned by "
-                    f"custom vmap rule ({_name(vmap_rule)}) do not match.\nOutput values: "
+                    f"custom vmap rule ({name_of(vmap_rule)}) do not match.\nOutput values: "
                     f"{tree.structure(pair[0])}\nBatching spec: {tree.structure(pair[1])}"
                 ) from None
             out, spec = tree.flatten(pair[0])
             if spec != out_spec:
                 raise ValueError(
-                    f"structure of output returned by custom vmap rule ({_name(vmap_rule)}) does "
+                    f"structure of output returned by custom vmap rule ({name_of(vmap_rule)}) does "
                     "not match that of original custom-vmapped function.\n"
                     f"Original output: {out_spec}\nRule output: {spec}"
                 )

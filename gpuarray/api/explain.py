@@ -36,7 +36,7 @@ from gpuarray.functions.jitted import Jitted
 from gpuarray.functions.stages import Lowered, ShapeDtypeStruct
 from gpuarray.runtime import processes
 from gpuarray.transforms.partition.split import partition
-from gpuarray.util import lazy_module
+from gpuarray.util import lazy_module, wraps
 
 #: Loaded by the first question about native code.
 native = lazy_module("gpuarray.backends.native.explained")
@@ -101,7 +101,7 @@ def explain(
         else jit(fun, static_argnums=static_argnums, static_argnames=static_argnames)
     )
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def explain_it(*args, **kwargs) -> Explanation:
         # Traced and planned, not run; a plan for a GPU cuts groups by other limits.
         if mesh is None:

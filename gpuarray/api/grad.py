@@ -6,7 +6,6 @@ composition with `jit` and `vmap`.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,6 +28,7 @@ from gpuarray.pytree import tree
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.transfer import device_put
 from gpuarray.transforms.linearize import linearize_flat
+from gpuarray.util import wraps
 
 
 def _check_scalar(x: Any, what: str, holomorphic: bool) -> None:
@@ -80,7 +80,7 @@ def value_and_grad(
         )
 
     @boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def value_and_grad_fun(*args, **kwargs):
         # The arguments that are differentiated, checked before anything runs.
         nums = argnums_of(argnums, len(args), TypeError)
@@ -136,7 +136,7 @@ def grad(
     both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
 
     @boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def grad_fun(*args, **kwargs):
         value, gradient = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient

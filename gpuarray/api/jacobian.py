@@ -6,7 +6,6 @@ respect to every input.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,6 +32,7 @@ from gpuarray.pytree import tree
 from gpuarray.transforms.batch import BatchAxis, batch_aux, matched
 from gpuarray.transforms.jvp import jvp_flat
 from gpuarray.transforms.linearize import linearize_flat
+from gpuarray.util import wraps
 
 
 def _basis(leaves: Sequence[Any]) -> tuple[list[Any], int]:
@@ -71,7 +71,7 @@ def _jacobian_fun(
     check_callable(fun)
 
     @boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def jacobian_fun(*args, **kwargs):
         nums = argnums_of(argnums, len(args), ValueError)
         chosen = tuple(args[n] for n in nums)

@@ -6,7 +6,6 @@ arrays. It is `jit` of `shard_map` over a mesh of one axis, with that axis remov
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -32,7 +31,7 @@ from gpuarray.runtime.from_pieces import (
     make_array_from_single_device_arrays,
 )
 from gpuarray.runtime.transfer import device_put
-from gpuarray.util import Recent, elements, wrong_type
+from gpuarray.util import Recent, elements, name_of, wraps, wrong_type
 
 
 class _Unnamed:
@@ -113,7 +112,7 @@ def pmap(
     mapping = _Mapping(fun, name, in_axes, out_axes, statics, donated, devices, backend, axis_size)
 
     @boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def call(*args, **kwargs):
         jitted = mapping.known(args, kwargs)
         if jitted is not None:
@@ -304,7 +303,7 @@ class _Mapping:
             out, out_spec = by_device(on_one, leaves, specs, mesh)
             return tree.unflatten(out_spec, out)
 
-        on_all.__name__ = getattr(self.fun, "__name__", type(self.fun).__name__)
+        on_all.__name__ = name_of(self.fun)
         return on_all
 
     def _out_axes(self, results: list, spec: Any) -> list[int | None]:

@@ -5,7 +5,6 @@ Floor 6. In: a Python function and its arguments. Out: a Profile, which is print
 
 from __future__ import annotations
 
-import functools
 import os
 import statistics
 import time
@@ -27,7 +26,7 @@ from gpuarray.functions.jit import jit
 from gpuarray.functions.jitted import Jitted
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.transfer import block_until_ready
-from gpuarray.util import Struct
+from gpuarray.util import Struct, wraps
 
 #: A function is called so often, at least and at most, and for about so long.
 LEAST, MOST, SECONDS = 3, 50, 0.5
@@ -169,7 +168,7 @@ def profile(
         else jit(fun, static_argnums=static_argnums, static_argnames=static_argnames)
     )
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def profile_it(*args: Any, **kwargs: Any) -> Profile:
         if ranges.session is not None:
             raise RuntimeError(

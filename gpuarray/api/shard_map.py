@@ -27,6 +27,7 @@ from gpuarray.primitives.collective.sums import vary_unreduced_cast_p
 from gpuarray.pytree import tree
 from gpuarray.transforms import passing, references, trace_cache
 from gpuarray.transforms.tracing import TracedFunction, stage_aux
+from gpuarray.util import name_of, wraps
 
 
 def shard_map(
@@ -105,7 +106,7 @@ def shard_map(
         return found
 
     @boundary
-    @functools.wraps(f)
+    @wraps(f)
     def mapped(*args, **kwargs):
         if kwargs:
             raise TypeError(
@@ -364,7 +365,7 @@ def _traced(inside: _Inside, pieces: tuple[ShapedArray, ...], values: Values | N
 
         with axes_inside(inside.mesh, inside.manual, inside.typed):
             graph, beside = stage_aux(flat, pieces, TracedFunction(f, "shard_map"))
-        graph.debug_name = getattr(f, "__name__", type(f).__name__)
+        graph.debug_name = name_of(f)
         return _Traced(graph, *beside)
 
     if any(one is not None for one in inside.fixed):

@@ -35,6 +35,7 @@ from gpuarray.transforms.passing import closed_over
 from gpuarray.transforms.references import Ref
 from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.transforms.transpose import transpose_flat
+from gpuarray.util import name_of
 
 #: How messages name the value to cast if a cotangent varies more than its primal.
 _OUTPUT = "the output of the function"
@@ -330,7 +331,7 @@ def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes: tuple = ())
     lin = linearize_flat(flat, flat.leaves)
     # A pullback may live long: do not keep values that only dead operations read.
     lin = lin._replace(graph=without_dead(lin.graph))
-    name = getattr(fun, "__name__", None) or type(fun).__name__
+    name = name_of(fun)
     f_vjp = Pullback(flat.leaves, flat.in_spec, flat.out_spec, lin, name)
     f_vjp.separate(flat.leaves)
     result = flat.result(lin.outputs), f_vjp

@@ -16,6 +16,7 @@ from gpuarray.extend.core import Atom as Atom
 from gpuarray.extend.core import ShapedArray as ShapedArray
 from gpuarray.extend.core import Trace as Trace
 from gpuarray.extend.core import eval_jaxpr as eval_jaxpr
+from gpuarray.extend.tracing import known_primal
 from gpuarray.functions.inspect import ensure_compile_time_eval as ensure_compile_time_eval
 from gpuarray.functions.inspect import ensure_compile_time_eval as eval_context
 
@@ -45,8 +46,8 @@ max_dim, min_dim = max, min
 
 
 def is_concrete(x: Any) -> bool:
-    """Whether a value is known: it is no traced one."""
-    return not isinstance(x, Tracer)
+    """Whether a value is known: no traced one, or one that is only differentiated."""
+    return not isinstance(known_primal(x), Tracer)
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,10 @@ from typing import Any
 
 from gpuarray import config
 from gpuarray.compat import private
+from gpuarray.core.trace import Tracer
+from gpuarray.core.value import Array
 from gpuarray.functions.jitted import Jitted
+from gpuarray.runtime.array import ArrayImpl
 from gpuarray.version import JAX_VERSION as JAX_VERSION
 
 #: Modules whose counterpart here has another name.
@@ -27,7 +30,6 @@ _ELSEWHERE = {
     "jax.core": "gpuarray.compat.core",
     "jax.lib": "gpuarray.compat.version",
     "jax.version": "gpuarray.compat.version",
-    "jaxlib": "gpuarray.compat.version",
     "jaxlib.version": "gpuarray.compat.version",
 }
 #: Folders here whose names mean something else in JAX.
@@ -179,7 +181,24 @@ def install_as_jax(*, threefry_partitionable: bool | None = None) -> None:
     # Libraries tell jitted functions by the name of their class, under which pickles look for it.
     Jitted.__qualname__ = "PjitFunction"
     vars(sys.modules[Jitted.__module__])["PjitFunction"] = Jitted
+    _arrays_as_in_jax()
     _choose_stream(threefry_partitionable)
+
+
+def _arrays_as_in_jax() -> None:
+    """Make NumPy's functions, and those who ask where a class is from, take arrays for JAX's."""
+    # Libraries write into what np.zeros_like(x) or np.sqrt(x) returns: of known values NumPy's own
+    # arrays, as under JAX. Operators look at __array_priority__ then.
+    for hook in ("__array_ufunc__", "__array_function__"):
+        setattr(Tracer, hook, vars(Array)[hook])
+        delattr(Array, hook)
+    # Others choose the functions for an array by the module of its class (opt_einsum, autoray).
+    Array.__module__ = "jax"
+    ArrayImpl.__module__ = "jaxlib._jax"
+    tracers = [Tracer]
+    for kind in tracers:
+        kind.__module__ = "jax._src.core"
+        tracers += kind.__subclasses__()
 
 
 def _choose_stream(partitionable: bool | None) -> None:

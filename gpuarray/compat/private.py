@@ -1,7 +1,8 @@
-"""The modules of `jax._src` that libraries import in spite of its name: one table.
+"""The modules that libraries import in spite of their names, below `jax._src` and `jaxlib`, or for
+devices that are not there: one table.
 
-Floor 6. In: the name of a module below `jax._src`. Out: a module of that name, with the names of
-the modules listed for it in the table. A name outside the table is missing, as documented.
+Floor 6. In: the name of such a module. Out: a module of that name, with the names of the modules
+listed for it in the table. A name outside the table is missing, as documented.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import importlib
 import types
 from typing import Any
 
-PREFIX = "jax._src"
+from gpuarray.missing import find
 
 #: module below `jax._src`: the modules here that have its names, in order; "a=b" gives the name `a`
 #: to `b` of the preceding module.
-TABLE = {
+_SRC = {
     "": "",
     "ad_checkpoint": "ad_checkpoint api.checkpoint",
     "ad_util": "compat.leftovers interpreters.ad",
@@ -38,9 +39,20 @@ TABLE = {
     "interpreters.partial_eval": "interpreters.partial_eval",
     "interpreters.pxla": "interpreters.pxla",
     "interpreters.xla": "interpreters.xla",
+    "lax": "",
+    "lax.control_flow": "lax extend.core.primitives",
+    "lax.lax": "lax extend.core.primitives",
     "linear_util": "extend.linear_util",
     "mesh": "sharding",
+    "numpy": "",
+    "numpy.lax_numpy": "numpy",
+    "numpy.ufuncs": "numpy",
+    "numpy.util": "compat.leftovers numpy.promotion",
+    "pjit": "extend.core.primitives sharding",
+    "public_test_util": "test_util",
     "random": "random",
+    "scipy": "",
+    "scipy.special": "scipy.special",
     "sharding": "sharding",
     "sharding_impls": "sharding",
     "source_info_util": "extend.source_info_util",
@@ -53,11 +65,29 @@ TABLE = {
     "util": "util api_util",
     "xla_bridge": "extend.backend compat.leftovers _backends=platforms",
 }
+#: What jaxlib's modules written in C++ have, which annotations and checks of types name.
+_TYPES = (
+    "compat.leftovers runtime.array runtime.client core.sharding sharding tree_util "
+    "errors XlaRuntimeError=JaxRuntimeError functions.jitted PjitFunction=Jitted"
+)
+#: module: the modules here that have its names. Those without any are kernels for TPUs: programs
+#: import them wherever they run, and use them there.
+TABLE = {
+    **{f"jax._src.{name}".rstrip("."): sources for name, sources in _SRC.items()},
+    "jax.experimental.pallas.ops": "",
+    "jax.experimental.pallas.ops.tpu": "",
+    "jax.experimental.pallas.ops.tpu.splash_attention": "",
+    "jax.experimental.pallas.ops.tpu.splash_attention.splash_attention_kernel": "",
+    "jax.experimental.pallas.ops.tpu.splash_attention.splash_attention_mask": "",
+    "jaxlib": "compat.version __version__=__version__",
+    "jaxlib._jax": _TYPES,
+    "jaxlib.xla_client": _TYPES,
+}
 _HERE = __name__.partition(".")[0]
 
 
 class PrivateModule(types.ModuleType):
-    """A module below `jax._src` that takes its names from modules here."""
+    """A module of the table, which takes its names from modules here."""
 
     __path__: list[str] = []  # modules below it come from the finder
 
@@ -65,7 +95,7 @@ class PrivateModule(types.ModuleType):
         super().__init__(name, f"Names of {name} that libraries use, provided by {_HERE}.")
         self._sources: list[str] = []
         self._renamed: dict[str, tuple[str, str]] = {}
-        for word in TABLE[name.removeprefix(PREFIX).removeprefix(".")].split():
+        for word in TABLE[name].split():
             theirs, renamed, ours = word.partition("=")
             if renamed:
                 self._renamed[theirs] = self._sources[-1], ours
@@ -99,12 +129,23 @@ class PrivateModule(types.ModuleType):
                 if found is not self:
                     return found
         raise AttributeError(
-            f"module {self.__name__!r} has no attribute {name!r}: it is private to JAX, and "
-            f"{_HERE} has only what libraries are known to use of it (gpuarray.compat.private)."
+            f"module {self.__name__!r} has no attribute {name!r}: {_why_missing(self.__name__)}"
         )
 
 
+def _why_missing(module: str) -> str:
+    # A part of something public that is missing as a whole says why that is.
+    path = module.removeprefix("jax.")
+    while path:
+        if group := find(path):
+            return f"it belongs to {group.title}: {group.why}."
+        path = path.rpartition(".")[0]
+    return (
+        f"it is private to JAX, and {_HERE} has only what libraries are known to use of it "
+        f"({__name__})."
+    )
+
+
 def is_known(fullname: str) -> bool:
-    """Whether there is a module of this name below `jax._src`."""
-    head, _, rest = fullname.partition(PREFIX)
-    return not head and rest.removeprefix(".") in TABLE and not rest[:1].strip(".")
+    """Whether the table has a module of this name."""
+    return fullname in TABLE

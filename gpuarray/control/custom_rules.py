@@ -34,6 +34,7 @@ from gpuarray.transforms.jvp import JVPTrace
 from gpuarray.transforms.partial import PartialTrace
 from gpuarray.transforms.tracing import GraphTrace, GraphTracer, TracedFunction, stage
 from gpuarray.transforms.transpose import transpose_flat
+from gpuarray.util import name_of
 
 
 class CustomCall(Primitive):
@@ -257,7 +258,7 @@ def cotangent_of(axis: BatchAxis, ct: Any, dim: int | None, want: int | None) ->
 
 def named_like(new: Callable, old: Callable) -> Callable:
     """Give a function the name of the one that it replaces."""
-    new.__name__ = getattr(old, "__name__", type(old).__name__)
+    new.__name__ = name_of(old)
     return new
 
 
@@ -301,10 +302,6 @@ def _transpose(cts: list, *operands, call_jaxpr: Graph, **_) -> list:
 # ---- printing ----
 
 
-def shown_name(x: Any) -> str:
-    return getattr(x, "__name__", None) or type(x).__name__
-
-
 def _show(params: dict, rules: tuple[str, ...]) -> dict:
     shown = {k: params[k] for k in ("name", "call_jaxpr", "symbolic_zeros")}
-    return shown | {k: shown_name(params[k]) for k in rules}
+    return shown | {k: name_of(params[k]) for k in rules}

@@ -21,8 +21,8 @@ from gpuarray.control.custom_rules import (
     check_own,
     cotangent_of,
     in_front,
+    name_of,
     named_like,
-    shown_name,
     without_axis,
 )
 from gpuarray.control.graph_edits import cut, merged, opened_together, staged
@@ -247,7 +247,7 @@ custom_lin_p = _Linear(
     transpose=_lin_transpose,
     batch=_lin_batch,
     show=lambda params: {
-        "bwd": shown_name(params["bwd"]),
+        "bwd": name_of(params["bwd"]),
         "in_zeros": [not p for p in params["perturbed"]],
         "num_res": params["num_res"],
         "symbolic_zeros": params["symbolic_zeros"],

@@ -9,6 +9,7 @@ of operations are normal.
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -76,6 +77,11 @@ class SourceInfo(NamedTuple):
     site: Any
     name_stack: str
 
+    @property
+    def traceback(self) -> Any:
+        """The user's line, as interpreters of users' hand it to `source_info_util.user_context`."""
+        return self.site
+
 
 class EqnContext:
     """Settings of one equation: empty, since its params contain everything."""
@@ -124,6 +130,12 @@ class Eqn:
         """Return the same equation with some fields changed."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return Eqn(**(fields | changes))
+
+    def __deepcopy__(self, memo: dict) -> Eqn:
+        memo[id(self.primitive)] = self.primitive  # programs compare primitives with `is`
+        fields = [copy.deepcopy(getattr(self, name), memo) for name in self.__slots__]
+        made = memo[id(self)] = Eqn(**dict(zip(self.__slots__, fields, strict=True)))
+        return made
 
     def __repr__(self) -> str:
         return f"{self.primitive.name}({', '.join(map(repr, self.invars))})"
@@ -191,13 +203,18 @@ class Graph:
         return self.replace(consts=consts)
 
     def replace(self, **changes: Any) -> Graph:
-        """Return the same Graph with some fields changed; `jaxpr` gives all but the constants."""
+        """Return the same Graph with some fields changed; `jaxpr` gives all but the constants.
+
+        `effects` are taken for programs that give them: a Graph has those of its equations.
+        """
+        changes.pop("effects", None)
         base = changes.pop("jaxpr", self)
+        info = changes.pop("debug_info", base.origin)
         names = ("invars", "outvars", "eqns", "constvars", "consts", "debug_name")
         fields: dict[str, Any] = {name: getattr(base, name) for name in names}
         fields.update({"consts": self.consts} | changes)
         made = Graph(**fields)
-        made.origin = base.origin
+        made.origin = info
         return made
 
     @property

@@ -352,6 +352,16 @@ class Primitive:
     def __reduce__(self):
         return _by_name, (self.name,)
 
+    def __copy__(self) -> Primitive:
+        """Another primitive with the same rules, which may get a name and rules of its own."""
+        made = object.__new__(type(self))
+        vars(made).update(vars(self))
+        return made
+
+    # An equation that is copied keeps its primitive (core/graph.py).
+    def __deepcopy__(self, memo: dict) -> Primitive:
+        return self.__copy__()
+
     # Rules given after construction, as JAX's primitives allow.
     def def_impl(self, function):
         """Set the NumPy rule after construction; return it, so that it works as a decorator."""

@@ -16,7 +16,7 @@ from gpuarray.functions.jit import jit
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.pytree import tree
 from gpuarray.runtime.transfer import device_put
-from gpuarray.util import wrong_type
+from gpuarray.util import wraps, wrong_type
 
 __all__ = ["compute_on", "compute_on2"]
 
@@ -81,7 +81,7 @@ def compute_on2(
         raise wrong_type(compiler_options, "a dict of options")
     scope, called = compute_on(compute_type).name, jit(f)
 
-    @functools.wraps(f)
+    @wraps(f)
     def call(*args: Any) -> Any:
         with named_scope(scope):
             found, spec = tree.flatten(called(*args))

@@ -28,6 +28,7 @@ from gpuarray.functions import argnums
 from gpuarray.functions.stages import ShapeDtypeStruct
 from gpuarray.pytree import tree
 from gpuarray.transforms.tracing import TracedFunction, stage, stage_aux
+from gpuarray.util import update_wrapper
 
 __all__ = ["BATCHING", "ArrayMapping", "CompoundFactor", "SdyShardingRule", "custom_partitioning"]
 
@@ -67,7 +68,7 @@ class custom_partitioning:
     def __init__(self, fun: Callable, static_argnums: int | Sequence[int] = ()):
         if not callable(fun):
             raise TypeError(f"Expected a callable value, got {fun}")
-        functools.update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
+        update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
         self.fun = fun
         self._name = getattr(fun, "__name__", repr(fun))
         self.static_argnums = argnums.indices(static_argnums, "static_argnums")

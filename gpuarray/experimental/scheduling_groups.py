@@ -18,7 +18,7 @@ from gpuarray.functions.jit import jit
 from gpuarray.interpreters.partial_eval import dce_jaxpr_closed_call_rule
 from gpuarray.lax.elsewhere import Elsewhere
 from gpuarray.names import explain_names as _explain_names
-from gpuarray.util import wrong_type
+from gpuarray.util import wraps, wrong_type
 
 __all__ = [
     "dce_jaxpr_xla_metadata_rule",
@@ -64,7 +64,7 @@ def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: str) -> Calla
             raise wrong_type(value, f"a str for {name}")
     scope, called = scope_of(meta), jit(f)
 
-    @functools.wraps(f)
+    @wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
         with named_scope(scope):
             return called(*args, **kwargs)

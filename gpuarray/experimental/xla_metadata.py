@@ -6,7 +6,6 @@ programs show the metadata, and nothing else depends on it.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from gpuarray.functions.inspect import named_scope
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.construct import asarray
 from gpuarray.pytree import tree
+from gpuarray.util import update_wrapper
 
 __all__ = ["set_xla_metadata"]
 
@@ -34,7 +34,7 @@ class NotedFunction:
     """A function that adds metadata to its calls, and to those of its methods, such as `lower`."""
 
     def __init__(self, f: Callable[..., Any], scope: str):
-        functools.update_wrapper(self, f)
+        update_wrapper(self, f)
         self._f, self._scope = f, scope
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

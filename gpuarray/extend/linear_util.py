@@ -15,6 +15,7 @@ from gpuarray import util
 from gpuarray.core.debug_info import DebugInfo as DebugInfo
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.runtime.cache import watch
+from gpuarray.util import wraps
 
 __all__ = [
     "DebugInfo",
@@ -185,7 +186,7 @@ def wrap_init(
 def _curried(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that can also be applied to its first argument alone."""
 
-    @functools.wraps(function)
+    @wraps(function)
     def curried(first: Any, *rest: Any) -> Any:
         return function(first, *rest) if rest else functools.partial(function, first)
 
@@ -318,7 +319,7 @@ def cache(
     everything = _All()
     watch(everything)
 
-    @functools.wraps(call)
+    @wraps(call)
     def cached(fun: WrappedFun, *args: Any) -> Any:
         results = kept.setdefault(fun.f, util.Recent())
         # Not the function itself, which would keep its own entry alive.

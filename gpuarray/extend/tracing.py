@@ -15,6 +15,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import Trace, Tracer
 from gpuarray.transforms.batch import BatchTrace
+from gpuarray.transforms.jvp import JVPTracer
 from gpuarray.transforms.tracing import GraphTrace
 
 #: Makes a trace the innermost one, as a context manager: `with set_current_trace(trace): ...`
@@ -126,13 +127,22 @@ def nonempty_axis_env() -> bool:
     return bool(axes.axis_names())
 
 
+def known_primal(x: Any) -> Any:
+    """The value that is differentiated at, of one inside `grad` or `jvp`; others as they are."""
+    while isinstance(x, JVPTracer):
+        x = x.primal
+    return x
+
+
 def concrete_or_error(force: Callable[[Any], Any] | None, val: Any, context: str = "") -> Any:
-    """`force(val)`; for a traced value ConcretizationTypeError, with a context to say why.
+    """`force(val)`; for a traced value ConcretizationTypeError, with a context to say why. Inside
+    of derivatives values are known, and lose their derivative here.
 
     >>> from gpuarray.extend.core import concrete_or_error
     >>> concrete_or_error(int, 3.0, "the number of steps")
     3
     """
+    val = known_primal(val)
     if isinstance(val, Tracer):
         raise errors.ConcretizationTypeError(val, context)
     return val if force is None else force(val)

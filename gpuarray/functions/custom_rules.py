@@ -5,7 +5,6 @@ Floor 6. In: user functions and their arguments. Out: flat ones.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,7 +22,7 @@ from gpuarray.pytree import tree
 from gpuarray.pytree.tree import tree_map
 from gpuarray.runtime.host import from_host
 from gpuarray.transforms.references import Ref
-from gpuarray.util import Struct
+from gpuarray.util import Struct, name_of, update_wrapper
 
 
 def check_rule(what: str, name: str, rule: Any) -> None:
@@ -110,10 +109,6 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
 # ---- shared by both kinds of rules ----
 
 
-def name_of(fun: Any) -> str:
-    return getattr(fun, "__name__", None) or type(fun).__name__
-
-
 def positional_count(signature: inspect.Signature | None) -> int:
     """With how many positional arguments a call is complete; -1 if that depends."""
     if signature is None:
@@ -181,7 +176,7 @@ class CustomFunction:
         if not callable(fun):
             raise TypeError(f"Expected a callable value, got {fun}")
         # The wrapper shows the function's name, docstring and signature.
-        functools.update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
+        update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
         self.fun = fun
         self._signature = argnums.signature_of(fun)
         self._count = positional_count(self._signature)

@@ -6,7 +6,6 @@ mode differentiates by these rules.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,6 +37,7 @@ from gpuarray.pytree import tree
 from gpuarray.transforms.passing import RefArguments, emptied, taken_out
 from gpuarray.transforms.references import Ref
 from gpuarray.transforms.tracing import TracedFunction, stage_aux
+from gpuarray.util import wraps
 
 
 class custom_vjp(CustomFunction):
@@ -333,7 +333,7 @@ def custom_gradient(fun: Callable) -> Callable:
     (9.0, Array(3., dtype=float32, weak_type=True))
     """
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def primal(*args, **kwargs):
         return fun(*args, **kwargs)[0]
 

@@ -26,7 +26,7 @@ from gpuarray.functions.jit import jit
 from gpuarray.primitives.reshard import laid, without_types
 from gpuarray.pytree import tree
 from gpuarray.runtime.transfer import device_put
-from gpuarray.util import elements, wrong_type
+from gpuarray.util import elements, wraps, wrong_type
 
 
 def _ends(x: Any) -> bool:
@@ -203,7 +203,7 @@ def auto_axes(
     _check_options("auto_axes", f, axes, "out_sharding", out_sharding)
 
     @boundary
-    @functools.wraps(f)
+    @wraps(f)
     def decided(*args, **kwargs):
         outs = _option("out_sharding", out_sharding, kwargs)
         mesh = _mesh_for(args, "auto_axes", outs)
@@ -254,7 +254,7 @@ def explicit_axes(
     _check_options("explicit_axes", f, axes, "in_sharding", in_sharding)
 
     @boundary
-    @functools.wraps(f)
+    @wraps(f)
     def decided(*args, **kwargs):
         ins = _option("in_sharding", in_sharding, kwargs)
         mesh = _mesh_for(args, "explicit_axes", ins)

@@ -7,7 +7,6 @@ them is traced.
 from __future__ import annotations
 
 import contextlib
-import functools
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,6 +25,7 @@ from gpuarray.functions.jitted import JitOptions, Jitted
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.transforms.references import AbstractRef, Ref
 from gpuarray.transforms.tracing import GraphTrace
+from gpuarray.util import name_of, wraps
 
 _AXES = "pairs of a name and a length"
 
@@ -62,10 +62,10 @@ def make_jaxpr(
     nums = indices(static_argnums, "static_argnums")
 
     @boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def trace_it(*args, **kwargs) -> Any:
         # A new wrapper, not the function's cache: printing must show what tracing does now.
-        own = functools.wraps(fun)(lambda *a, **k: fun(*a, **k))
+        own = wraps(fun)(lambda *a, **k: fun(*a, **k))
         jitted = Jitted(own, JitOptions(static_argnums=nums))
         # The named axes are there for the trace alone.
         given = [util.pair(entry, _AXES) for entry in util.elements(axis_env or (), _AXES)]
@@ -200,9 +200,9 @@ def named_call(fun: Callable, *, name: str | None = None) -> Callable:
     >>> graph.eqns[0].source_info.name_stack
     'twice'
     """
-    scope = name or getattr(fun, "__name__", "call")
+    scope = name or name_of(fun, "call")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def call(*args, **kwargs):
         with named_scope(scope):
             return fun(*args, **kwargs)

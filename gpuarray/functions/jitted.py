@@ -38,7 +38,7 @@ from gpuarray.runtime.transfer import over_devices
 from gpuarray.transforms.passing import Referring
 from gpuarray.transforms.references import Ref
 from gpuarray.transforms.tracing import ReferenceAccessed, TracedFunction, stage_aux
-from gpuarray.util import cached_property
+from gpuarray.util import cached_property, update_wrapper
 
 
 class JitOptions(NamedTuple):
@@ -94,7 +94,7 @@ class Jitted:
     def __init__(self, fun: Callable, options: JitOptions):
         # update_wrapper replaces this where the function has a name.
         self.__name__ = type(fun).__name__  # of an object that is called; a function has its own
-        functools.update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
+        update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
         self.__dict__.pop("_signature", None)  # of another jitted function inside
         self._fun = fun
         self._options = options

@@ -6,7 +6,6 @@ which applies it to all elements along these axes together.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -24,6 +23,7 @@ from gpuarray.pytree import tree
 from gpuarray.transforms.batch import BatchAxis, batch_aux, matched
 from gpuarray.transforms.passing import taken_out, with_values
 from gpuarray.transforms.references import Ref, RefView, values_of, write_back
+from gpuarray.util import wraps
 
 
 def vmap(
@@ -60,7 +60,7 @@ def vmap(
     in_axes, spread = _checked_options(in_axes, out_axes, axis_name, spmd_axis_name)
 
     @boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def mapped(*args, **kwargs):
         # Before the arguments are flattened: a prefix of another length would be reported as a
         # mismatch of trees.

@@ -19,7 +19,7 @@ from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.elementwise.extended import to_edtype_p
 from gpuarray.transforms.tracing import TracedFunction, stage
 
-__all__ = ["LoweringRule", "lower_fun", "register_lowering"]
+__all__ = ["LoweringRule", "LoweringRuleContext", "lower_fun", "register_lowering"]
 
 
 class LoweringRule(NamedTuple):
@@ -27,6 +27,10 @@ class LoweringRule(NamedTuple):
 
     function: Callable[..., Any]
     multiple_results: bool
+
+
+class LoweringRuleContext:
+    """What a lowering that builds MLIR takes, for annotations: nothing makes one here."""
 
 
 # Replaces the rule for NumPy arrays of a primitive without one; using it raises this error.

@@ -34,6 +34,7 @@ from gpuarray.lax.scans import as_array, run_scan, scan
 from gpuarray.pytree import tree
 from gpuarray.transforms.passing import check_aliases
 from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
+from gpuarray.util import name_of
 
 
 @boundary
@@ -222,7 +223,7 @@ def fori_loop(
             return (add(i, 1), body_fun(i, value)), None
 
         # Printed programs and messages name the user's function.
-        step.__name__ = getattr(body_fun, "__name__", "body_fun")
+        step.__name__ = name_of(body_fun, "body_fun")
         times = 1 if unroll is None else unroll
         # run_scan returns (carry, ys), and the carry is (i, value).
         init = (lower, init_val)

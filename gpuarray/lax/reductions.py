@@ -47,7 +47,7 @@ from gpuarray.primitives.sums import check_sum
 from gpuarray.pytree import tree
 from gpuarray.runtime.transfer import placed
 from gpuarray.transforms.tracing import stage_scalars
-from gpuarray.util import index, number
+from gpuarray.util import index, name_of, number
 
 # Types whose sums can lose precision or overflow quickly, as `allow_f16_reductions` has it.
 _SHORT_FLOATS = (np.dtype(np.float16), dtypes.bfloat16)
@@ -327,7 +327,7 @@ def reduce(
         *xs,
         *starts,
         # The name is shown when the program is printed.
-        computation=getattr(computation, "__name__", type(computation).__name__),
+        computation=name_of(computation),
         jaxpr=fold_body("reduce", computation, xs, treedef),
         dimensions=axes,
     )

@@ -7,7 +7,6 @@ as by `vmap`, whatever the number of lanes.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -24,7 +23,7 @@ from gpuarray.numpy.creation import arange
 from gpuarray.numpy.operands import array, arrays, as_tuple
 from gpuarray.numpy.shapes import broadcast_shapes, expand_dims, reshape
 from gpuarray.pytree import tree
-from gpuarray.util import canonical_axis
+from gpuarray.util import canonical_axis, wraps
 
 
 def fromfunction(function: Callable[..., Any], shape, *, dtype=float, **kwargs) -> Any:
@@ -140,7 +139,7 @@ def vectorize(
     cores = None if signature is None else _parse(signature)
 
     @boundary
-    @functools.wraps(pyfunc)
+    @wraps(pyfunc)
     def wrapped(*args, **kwargs):
         # Excluded arguments reach the function as they were given.
         missing = {i for i, x in enumerate(args) if x is None}

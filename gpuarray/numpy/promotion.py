@@ -346,6 +346,13 @@ def promote_dtypes_inexact(*xs: Any) -> list[Any]:
     return [convert(x, dtype, weak) for x in values]
 
 
+def promote_dtypes_complex(*xs: Any) -> list[Any]:
+    """As promote_dtypes; what is not complex becomes so."""
+    values = [value(x) for x in same_widths(xs)]
+    dtype, weak = common_dtype("promote_dtypes", values, dtypes.to_complex_dtype)
+    return [convert(x, dtype, weak) for x in values]
+
+
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     """A bindable value stretched to a shape that its own broadcasts to."""
     given = getattr(x, "shape", ())

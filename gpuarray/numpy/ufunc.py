@@ -26,7 +26,7 @@ from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.functional import vectorize
 from gpuarray.numpy.promotion import arrays, broadcast_to, select
-from gpuarray.util import Recent, canonical_axis
+from gpuarray.util import Recent, canonical_axis, name_of
 
 
 class ufunc:
@@ -73,7 +73,7 @@ class ufunc:
     ):
         # Round __setattr__, which refuses: a ufunc is a key of caches.
         vars(self).update(
-            __name__=name or getattr(func, "__name__", "ufunc"),
+            __name__=name or name_of(func, "ufunc"),
             __doc__=func.__doc__,
             __wrapped__=func,
             nin=util.index(nin),

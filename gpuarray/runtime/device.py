@@ -7,6 +7,7 @@ hardware.
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -30,7 +31,7 @@ from gpuarray.core.sharding import (
     place_of,
 )
 from gpuarray.errors import DeviceError, JaxRuntimeError
-from gpuarray.settings import ALIASES, PLATFORMS
+from gpuarray.settings import ALIASES, PLATFORMS, from_environment
 
 _log = logging.getLogger("gpuarray")
 _lock = util.lock()
@@ -43,6 +44,8 @@ _counts: tuple[int, ...] = ()
 _chosen_gpus: tuple[int, ...] | None = None
 #: Process, number on its machine and name of the GPUs of all processes; empty: all are ours.
 _all_gpus: tuple[tuple[int, int, str], ...] = ()
+#: XLA_FLAGS when they were last read.
+_flags = os.environ.get("XLA_FLAGS", "")
 #: The line that first used devices: processes have to be joined before that, and the error names
 #: the line.
 _first_use: Any = None
@@ -85,13 +88,26 @@ def _noted() -> None:
         _first_use = sites.user_frame()
 
 
+def cpu_count() -> int:
+    """How many CPU devices this process has, or is to have.
+
+    XLA_FLAGS are read again: programs set them between importing and the first use of a device.
+    """
+    global _flags
+    if (flags := os.environ.get("XLA_FLAGS", "")) != _flags:
+        _flags = flags
+        found, _ = from_environment(os.environ)
+        config.update("num_cpu_devices", found.get("num_cpu_devices", state.num_cpu_devices))
+    return max(1, state.num_cpu_devices)
+
+
 # Double-checked locking: these lists are read at every operation.
 def _cpu_devices() -> list[Device]:
     if not _cpus:
         with _lock:
             if not _cpus:
                 _noted()
-                counts = _counts or (max(1, state.num_cpu_devices),)
+                counts = _counts or (cpu_count(),)
                 owners = [(p, i) for p, count in enumerate(counts) for i in range(count)]
                 # Numbers run through all processes, in order, so that each knows every device.
                 _cpus.extend(
@@ -107,9 +123,8 @@ def _simulator_devices() -> list[Device]:
         with _lock:
             if not _simulators:
                 _noted()
-                count = max(1, state.num_cpu_devices)
                 _simulators.extend(
-                    Device("simulator", i, process_index=Device.here) for i in range(count)
+                    Device("simulator", i, process_index=Device.here) for i in range(cpu_count())
                 )
     return _simulators
 
@@ -176,6 +191,11 @@ def copying(nbytes: int, source: Any, target: Any) -> AbstractContextManager[Any
 
 
 _no_range = nullcontext()
+
+
+def in_use() -> list[Device]:
+    """Return the first device of each platform that was asked for."""
+    return [found[0] for found in (_cpus, _gpus, _simulators) if found]
 
 
 def gpus_in_use() -> list[Device]:

@@ -96,7 +96,7 @@ def initialize(
                 "or with mpiexec, or give num_processes=1."
             )
         if gpus is not None:
-            devices.join(0, (max(1, config.state.num_cpu_devices),), _checked_gpus(gpus))
+            devices.join(0, (devices.cpu_count(),), _checked_gpus(gpus))
         _job = _Job(None, lambda: None)
         return
     if importlib.util.find_spec("mpi4py") is None:
@@ -134,7 +134,7 @@ def initialize(
         sys.excepthook = _excepthook(world, before)
     # 4. Devices: how many each process has, and which GPU of this machine is ours where the
     # launcher has not said.
-    own = max(1, config.state.num_cpu_devices)
+    own = devices.cpu_count()
     everyone = tuple(range(world.size))
     counts = world.gathered(str(own).encode(), everyone, "the numbers of devices")
     here = [] if missing() else cuda.gpus()

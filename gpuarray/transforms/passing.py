@@ -5,7 +5,6 @@ Floor 3. In: functions, and arguments with Refs among them. Out: functions and a
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -14,7 +13,7 @@ from gpuarray.primitives.define import do
 from gpuarray.pytree import tree
 from gpuarray.transforms.references import Ref, ReturnedReference, holding, values_of, write_back
 from gpuarray.transforms.tracing import ReferenceAccessed, ReferenceKept
-from gpuarray.util import Struct
+from gpuarray.util import Struct, name_of, update_wrapper, wraps
 
 
 class Slot(Struct):
@@ -77,7 +76,7 @@ def _refuse_both(
     fun: Callable, ref: Ref, leaves: Sequence[Any], names: Callable[[], Sequence[str]]
 ) -> NoReturn:
     called = next(n for n, x in zip(names(), leaves, strict=True) if x is ref)
-    name = getattr(fun, "__name__", "the function")
+    name = name_of(fun, "the function")
     raise ValueError(
         f"when tracing {name}, a mutable array reference of type {ref.type} was both closed over "
         f"and passed as the argument {called}. Use one of the two."
@@ -181,7 +180,7 @@ def closed_over(
         return functions, args
 
     def closed(fun: Callable) -> Callable:
-        return functools.update_wrapper(lambda *given: fun(*refill(given)), fun)
+        return update_wrapper(lambda *given: fun(*refill(given)), fun)
 
     return [closed(f) for f in functions], rest
 
@@ -201,7 +200,7 @@ def without_references(
 
     closed_over, kept = list(closed_over), dict(kept)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def pure(values: Sequence[Any], *args: Any, **kwargs: Any) -> tuple[list, Any]:
         # Values of passed Refs come first, then those of Refs closed over.
         count = len(values) - len(closed_over)

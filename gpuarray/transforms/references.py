@@ -12,7 +12,6 @@ scan, cond, ...) stages it again with the Refs' values as arguments and results 
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from gpuarray.primitives.slices import Slice
 from gpuarray.pytree.registration import register_pytree_node
 from gpuarray.transforms.batch import BatchTrace
 from gpuarray.transforms.tracing import GraphTrace, ReferenceAccessed, ReferenceKept, TracedFunction
-from gpuarray.util import Struct
+from gpuarray.util import Struct, update_wrapper
 
 
 class AbstractRef:
@@ -385,7 +384,7 @@ def threaded(fun: Callable, refs: Sequence[Ref]) -> Callable:
             result = fun(*args, **kwargs)
             return [ref._value for ref in refs], result
 
-    return functools.update_wrapper(pure, fun)
+    return update_wrapper(pure, fun)
 
 
 def threading(attempt: Callable[[list[Ref]], Any]) -> Any:

@@ -21,6 +21,7 @@ from gpuarray.core.linear import check_defined
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.value import Array
 from gpuarray.transforms.leaks import check_leaks
+from gpuarray.util import name_of
 
 
 class TracedFunction:
@@ -32,7 +33,7 @@ class TracedFunction:
     __slots__ = ("arg_names", "code", "name", "purpose")
 
     def __init__(self, fun: Callable, purpose: str, arg_names: Sequence[str] = ()):
-        self.name: str = getattr(fun, "__name__", None) or type(fun).__name__
+        self.name: str = name_of(fun)
         self.purpose = purpose
         self.arg_names = tuple(arg_names)
         # The user's function behind the wrappers.

@@ -61,7 +61,7 @@ from gpuarray.primitives.indexing.ops import (
 from gpuarray.primitives.movement.ops import dynamic_slice_p, dynamic_update_slice_p
 from gpuarray.pytree import tree
 from gpuarray.transforms.tracing import TracedFunction, stage_aux
-from gpuarray.util import prod
+from gpuarray.util import prod, wraps
 
 # ---- which equations can fail ----
 
@@ -408,7 +408,7 @@ def checkify(
         raise TypeError(f"Expected a callable value, got {f}")
 
     @boundary
-    @functools.wraps(f)
+    @wraps(f)
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
         given, spec = tree.flatten((args, kwargs))
         # Values that Python code may use (flags, strings, objects) are not traced.

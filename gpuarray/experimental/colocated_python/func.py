@@ -5,7 +5,6 @@ Floor 6. In: a Python function. Out: an object that calls it on the host of its 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from gpuarray.core.sharding import Device
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.pytree import tree
 from gpuarray.runtime.array import ArrayImpl
+from gpuarray.util import update_wrapper
 
 
 class Colocated:
@@ -24,7 +24,7 @@ class Colocated:
     def __init__(self, fun: Callable[..., Any], in_specs: Any, out_specs_fn: Any, over: Any):
         # update_wrapper replaces this where the function has a name.
         self.__name__ = type(fun).__name__
-        functools.update_wrapper(self, fun)
+        update_wrapper(self, fun)
         self._fun, self._in_specs, self._out_specs_fn = fun, in_specs, out_specs_fn
         self._over = over
 

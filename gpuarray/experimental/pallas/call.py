@@ -40,7 +40,7 @@ from gpuarray.numpy.construct import asarray
 from gpuarray.pytree import tree
 from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
 from gpuarray.transforms.tracing import TracedFunction, stage
-from gpuarray.util import index
+from gpuarray.util import index, name_of
 
 
 def pallas_call(
@@ -152,7 +152,7 @@ def pallas_call(
     def run(*args: Any) -> Any:
         return tree.unflatten(out_spec, _run(request, args))
 
-    run.__name__ = run.__qualname__ = name or getattr(kernel, "__name__", "kernel")
+    run.__name__ = run.__qualname__ = name or name_of(kernel, "kernel")
     if any(hasattr(n, "_trace") for n in grid_spec.grid):
         return run  # the lengths of the grid are values of the trace around
     return jit(run)

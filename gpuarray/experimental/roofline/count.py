@@ -6,7 +6,6 @@ and a RooflineResult. Nothing is computed.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +31,7 @@ from gpuarray.functions.inspect import make_jaxpr
 from gpuarray.functions.stages import ShapeDtypeStruct
 from gpuarray.interpreters.partial_eval import dce_jaxpr
 from gpuarray.pytree import tree
-from gpuarray.util import Struct, wrong_type
+from gpuarray.util import Struct, wraps, wrong_type
 
 
 class _Counter(Struct):
@@ -138,7 +137,7 @@ def roofline(
             f"and out_specs together, got {mesh=}, {in_specs=}, {out_specs=}."
         )
 
-    @functools.wraps(f)
+    @wraps(f)
     def counted(*args: Any) -> tuple[Any, RooflineResult]:
         fun = f
         if in_specs is not None and out_specs is not None:
@@ -200,7 +199,7 @@ def roofline_and_grad(
     }
     given = mesh, in_specs, out_specs
 
-    @functools.wraps(f)
+    @wraps(f)
     def counted(*args: Any) -> tuple[Any, RooflineResult, RooflineResult]:
         shapes, forward = roofline(f, *given, **options)(*args)
         narrow = tree.tree_map(_narrow, args)

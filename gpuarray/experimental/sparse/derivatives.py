@@ -7,7 +7,6 @@ are integers; here they are not changed.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from gpuarray.experimental.sparse.bcsr import BCSR
 from gpuarray.experimental.sparse.coordinates import BCOO
 from gpuarray.functions.vmap import vmap
 from gpuarray.pytree import tree
+from gpuarray.util import wraps
 
 
 def _numbers(argnums: int | Sequence[int], count: int) -> list[int]:
@@ -88,7 +88,7 @@ def value_and_grad(
     of = _over_elements(dense.value_and_grad, has_aux, kwargs)
 
     @boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def value_and_grad_fun(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         (value, gradient), restored = of(fun, argnums, args, kwargs)
         return value, restored(gradient)
@@ -102,7 +102,7 @@ def _derivative(
     of = _over_elements(transform, has_aux, options)
 
     @boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def derivative_fun(*args: Any, **kwargs: Any) -> Any:
         found, restored = of(fun, argnums, args, kwargs)
         return (restored(found[0]), found[1]) if has_aux else restored(found)

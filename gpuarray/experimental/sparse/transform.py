@@ -8,7 +8,6 @@ error: nothing becomes dense implicitly.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,6 +41,7 @@ from gpuarray.experimental.sparse.creation import todense_p
 from gpuarray.functions.inspect import eval_shape
 from gpuarray.pytree import tree
 from gpuarray.transforms.tracing import TracedFunction, stage_aux
+from gpuarray.util import wraps
 
 Rule = Callable[..., Any]
 #: The rule of an operation by the format of its operands: rule(eqn, *operands) -> result(s).
@@ -81,7 +81,7 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
     del use_tracer
 
     @boundary
-    @functools.wraps(f)
+    @wraps(f)
     def wrapped(*args: Any, **params: Any) -> Any:
         leaves, spec = tree.tree_flatten(args, is_leaf=is_sparse)
         avals = [_aval(x) for x in leaves]

@@ -25,7 +25,6 @@ from gpuarray.core.graph import Var as Var
 from gpuarray.core.graph import eval_jaxpr as eval_jaxpr
 from gpuarray.core.graph import graphs_in as jaxprs_in_params
 from gpuarray.core.linear import tangent_aval
-from gpuarray.core.primitive import Kind
 from gpuarray.core.primitive import Primitive as _Primitive
 from gpuarray.core.trace import Trace as Trace
 from gpuarray.core.trace import Tracer as Tracer
@@ -201,7 +200,9 @@ class Primitive(_Primitive):
 
     `def_abstract_eval` gives shapes and dtypes, `def_impl` the result for NumPy arrays; instead of
     the latter, `interpreters.mlir.register_lowering` defines it by other operations.
-    `multiple_results` may be set before either.
+    `multiple_results` may be set before either. A subclass may define all this itself: by a
+    `multiple_results` of the class, and by methods `impl` and `abstract_eval`; the latter returns
+    avals and effects.
 
     >>> from gpuarray.extend.core import Primitive
     >>> import gpuarray as ga, gpuarray.numpy as gnp
@@ -216,8 +217,14 @@ class Primitive(_Primitive):
 
     def __init__(self, name: str):
         # Not in the registry: two libraries may give their primitives the same name.
-        super().__init__(name, Kind.LIBRARY, aval=self._no_shapes, register=False)
+        several = bool(getattr(type(self), "multiple_results", False))
+        super().__init__(name, aval=self._no_shapes, multiple_results=several, register=False)
         self._impl: Callable[..., Any] | None = None
+        # What a subclass says by methods.
+        if type(self).impl is not Primitive.impl:
+            self.def_impl(self.impl)
+        if shapes := getattr(type(self), "abstract_eval", None):
+            self.def_abstract_eval(lambda *avals, **params: shapes(self, *avals, **params)[0])
 
     def _no_shapes(self, *_, **__):
         raise MissingRuleError(

@@ -140,6 +140,133 @@ def test_modules_below_src_are_jaxs_by_name():
     assert "no_such_name" in out and "private to JAX" in out
 
 
+def test_modules_of_jaxlib_and_of_other_devices():
+    out = run(
+        """
+        gpuarray.install_as_jax()
+        import jax, jax.numpy as jnp, jaxlib, jaxlib.version
+        from jaxlib import xla_client
+        from jaxlib._jax import PjitFunction
+        from jax._src.lax.control_flow import scan
+        from jax._src.numpy.util import promote_dtypes_complex, promote_dtypes_inexact
+        from jax._src.pjit import jit_p
+        from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel
+        assert jaxlib.__version__ == jaxlib.version.__version__ == jax.__version__
+        assert isinstance(jnp.ones(2), xla_client.ArrayImpl)
+        assert isinstance(jax.devices()[0], xla_client.Device)
+        assert isinstance(jax.jit(jnp.sin), PjitFunction) and scan is jax.lax.scan
+        assert issubclass(xla_client.XlaRuntimeError, RuntimeError) and jit_p.name == "jit"
+        a, b = promote_dtypes_complex(1, jnp.ones(2))
+        assert isinstance(a, jax.Array) and a.dtype == b.dtype == "complex64" and a.shape == ()
+        assert promote_dtypes_inexact(1j)[0].dtype == "complex64"
+        for module in (splash_attention_kernel, xla_client):
+            try:
+                module.make_splash_mha
+            except AttributeError as e:
+                print(e)
+        """
+    )
+    assert "kernels in other languages" in out and "private to JAX" in out
+
+
+def test_nodes_of_the_registry_of_trees():
+    run(
+        """
+        gpuarray.install_as_jax()
+        from collections import namedtuple
+        from jax._src.tree_util import _registry
+        Pair = namedtuple("Pair", "a b")
+        for x in ((1, [2]), [1, 2], {"b": 1, "a": 2}, Pair(1, 2)):
+            children, about = _registry[type(x)].to_iter(x)
+            again = _registry[type(x)].from_iter(about, list(children))
+            assert again == x and type(again) is type(x)
+        try:
+            _registry[int]
+        except KeyError:
+            pass
+        else:
+            raise SystemExit("no error")
+        """
+    )
+
+
+def test_numpys_functions_give_numpys_arrays():
+    # As under JAX: libraries write into them. Operators give arrays of ours.
+    run(
+        """
+        gpuarray.install_as_jax()
+        import jax, jax.numpy as jnp, numpy as np
+        x, n = jnp.arange(3.0), np.arange(3.0)
+        for made in (
+            *(np.zeros_like(x), np.sqrt(x), np.add(n, x), np.concatenate([x, n])),
+            *(np.where(x > 1, x, n), np.add(n, x, out=n.copy()), np.linalg.norm(x)),
+        ):
+            assert isinstance(made, np.ndarray | np.generic), made
+        found = np.ones_like(x)
+        found[0] = 5
+        np.testing.assert_equal(found, [5, 1, 1])
+        kept = n
+        n += x
+        for made in (kept * x, x - kept, np.float32(2) * x, kept @ x, kept < x, n):
+            assert isinstance(made, jax.Array), made
+        assert kept is not n and (kept == np.arange(3.0)).all()
+        # What is traced has no values to give to NumPy.
+        assert jax.jit(lambda x: np.sin(x) + kept * x)(x).shape == (3,)
+        """
+    )
+
+
+def test_modules_of_classes():
+    # By these, opt_einsum and autoray choose the functions for an array.
+    out = run(
+        """
+        gpuarray.install_as_jax()
+        import copy, jax, jax.numpy as jnp, opt_einsum, pickle
+        x = jnp.ones((2, 2))
+        names = [type(x).__module__, jax.Array.__module__]
+        jax.jit(lambda x: names.append(type(x).__module__))(x)
+        jax.grad(lambda x: names.append(type(x).__module__) or x.sum())(x)
+        jax.vmap(lambda x: names.append(type(x).__module__))(x)
+        print(*names)
+        assert isinstance(opt_einsum.contract("ij,jk,kl->il", x, x, x), jax.Array)
+        assert (pickle.loads(pickle.dumps(x)) == copy.deepcopy(x)).all()
+        """
+    )
+    assert [name.partition(".")[0] for name in out.split()] == ["jaxlib", *["jax"] * 4]
+
+
+def test_xla_flags_count_until_devices_are_used():
+    # Programs, and chex.set_n_cpu_devices, set them after importing.
+    run(
+        """
+        gpuarray.install_as_jax()
+        import os
+        import jax, jax._src.xla_bridge, jax.numpy
+        os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=3"
+        assert not jax._src.xla_bridge._backends
+        assert len(jax.devices()) == 3 and list(jax._src.xla_bridge._backends) == ["cpu"]
+        os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+        assert len(jax.devices()) == 3
+        """
+    )
+
+
+def test_what_is_known_inside_derivatives():
+    run(
+        """
+        gpuarray.install_as_jax()
+        import jax, jax.numpy as jnp
+        from jax.core import concrete_or_error, is_concrete
+        found = []
+        def f(x):
+            found.append(is_concrete(x) and float(concrete_or_error(None, x)))
+            return 2.0 * x
+        jax.grad(f)(1.0), jax.hessian(f)(1.0), jax.jit(f)(1.0), jax.vmap(f)(jnp.ones(2))
+        assert found == [1.0, 1.0, False, False], found
+        """
+    )
+
+
 #: What JAX 0.10.2 writes for pickle.dumps({"w": jnp.ones(3), "h": jnp.ones(2, jnp.bfloat16)}).
 PICKLED = (
     "gASVNwEAAAAAAAB9lCiMAXeUjA5qYXguX3NyYy5hcnJheZSMEl9yZWNvbnN0cnVjdF9hcnJheZSTlCiMFm51bXB5"

@@ -9,7 +9,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray.core.primitive import registry
-from gpuarray.extend import core
+from gpuarray.extend import core, source_info_util
 from gpuarray.extend.core import (
     AbstractValue,
     Atom,
@@ -360,3 +360,52 @@ def test_a_rule_that_gives_the_wrong_kind_of_avals_is_named(several):
     prim.def_impl(lambda x: x)
     with pytest.raises(ValueError, match=f"{prim.name}.abstract_eval.. method should return"):
         ga.jit(prim.bind)(1.0)
+
+
+# ---- primitives and programs that libraries change ----
+
+
+def test_a_subclass_says_the_rules_itself():
+    class Both(core.Primitive):
+        multiple_results = True
+
+        def __init__(self):
+            super().__init__("both")
+
+        def impl(self, x, *, by):
+            return x, x * by
+
+        def abstract_eval(self, x, *, by):
+            return (x, x), set()
+
+    both = Both()
+    for fun in (lambda x: both.bind(x, by=3.0), ga.jit(lambda x: both.bind(x, by=3.0))):
+        np.testing.assert_array_equal(np.asarray(fun(gnp.ones(2))), [[1, 1], [3, 3]])
+    assert both.multiple_results and not core.Primitive("one").multiple_results
+
+
+def test_a_copy_of_a_primitive_is_another_one():
+    # PennyLane copies jit's and renames it; a program keeps the primitives it was made with.
+    jit_p = core.primitives.jit_p
+    for made in (copy.copy(jit_p), copy.deepcopy(jit_p)):
+        made.name = "mine"
+        assert made is not jit_p and jit_p.name == "jit" and registry["jit"] is jit_p
+    graph = ga.make_jaxpr(ga.jit(lambda x: gnp.sin(x) * 2))(1.0)
+    for again in (copy.deepcopy(graph), copy.deepcopy([graph])[0]):
+        assert again == graph and again is not graph
+        assert again.eqns[0].primitive is jit_p
+        assert again.eqns[0].params["jaxpr"].eqns[0].primitive is core.primitives.sin_p
+
+
+def test_replace_takes_what_the_constructor_takes():
+    graph = ga.make_jaxpr(lambda first: first + 1)(1.0)
+    other = ga.make_jaxpr(lambda second: second + 1)(1.0)
+    made = graph.jaxpr.replace(debug_info=other.jaxpr.debug_info, effects=frozenset())
+    assert made.debug_info.arg_names == ("second",) and made == graph
+    assert graph.replace(eqns=graph.eqns).debug_info.arg_names == ("first",)
+
+
+def test_interpreters_hand_a_place_on():
+    (eqn,) = ga.make_jaxpr(lambda x: x + 1)(1.0).eqns
+    with source_info_util.user_context(eqn.source_info.traceback):
+        assert eqn.primitive.bind(1, 2) == 3

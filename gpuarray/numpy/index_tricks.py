@@ -190,7 +190,9 @@ def put(a, ind, v, mode: str | None = None, *, inplace: bool = True) -> Array:
     Parameters
     ----------
     mode :
-        "clip" (the default) or "wrap". Arrays are immutable, so `inplace=False` has to be passed.
+        "clip", to the first and the last element (negative positions to the first), or "wrap"; by
+        default negative positions count from the end, and others are clipped. Arrays are immutable,
+        so `inplace=False` has to be passed.
 
     Examples
     --------
@@ -209,9 +211,9 @@ def put(a, ind, v, mode: str | None = None, *, inplace: bool = True) -> Array:
         values = tile(values, -(-positions.size // values.size))
     values = values[: positions.size]
     positions = reaching(positions, a.size)
-    # Out of bounds: clamped.
+    # Out of bounds: clamped. Negative ones count from the end first, unless "clip" is asked for.
     if mode in (None, "clip"):
-        positions = indexer.wrapped(positions, a.size)
+        positions = positions if mode else indexer.wrapped(positions, a.size)
         first, last = map(positions.dtype.type, (0, a.size - 1))
         positions = lax.clamp(first, positions, last)
     elif mode == "wrap":

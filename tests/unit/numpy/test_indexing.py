@@ -528,3 +528,21 @@ def test_traced_fill_of_positions():
     mask = gnp.array([0, 1, 0, 1])
     found = ga.jit(lambda k: gnp.nonzero(mask, size=3, fill_value=k)[0])(7)
     assert found.tolist() == [1, 3, 7]
+
+
+@pytest.mark.parametrize("mode", ["clip", "wrap"])
+@pytest.mark.parametrize("at", [[-1], [0, -1], [-1, 0], [-7, 6], [50, -50], [0, -1, 50, 3]])
+def test_modes_mean_what_they_do_in_numpy(mode, at):
+    """For positions below 0 and beyond the end; `clip` takes the former to the first element."""
+    x, v = np.arange(6.0, dtype=np.float32), np.array([7.0, 8.0], np.float32)
+    i, other = np.array(at), np.arange(len(at))
+    put = x.copy()
+    np.put(put, i, v, mode=mode)
+    choices = [np.arange(len(at)) + 10 * n for n in range(3)]
+    for given in (i, gnp.asarray(i)):
+        np.testing.assert_array_equal(gnp.put(x, given, v, mode=mode, inplace=False), put)
+        np.testing.assert_array_equal(gnp.take(x, given, mode=mode), np.take(x, i, mode=mode))
+        found = gnp.choose(given, choices, mode=mode)
+        np.testing.assert_array_equal(found, np.choose(i, choices, mode=mode))
+        found = gnp.ravel_multi_index((given, other), (6, 5), mode=mode)
+        np.testing.assert_array_equal(found, np.ravel_multi_index((i, other), (6, 5), mode=mode))

@@ -291,7 +291,7 @@ def _by_path(ran: list[_Timed]) -> dict[tuple[int, ...], _Sum]:
     for path, rows in found.items():
         totals = [sum(t.stop - t.start for t in row) for row in rows.values()]
         first = next(iter(rows.values()))[0]
-        # Devices that take turns wait in an exchange for one another: the last one does not.
+        # Devices that run in turn wait for one another in an exchange: the last one does not.
         waits = first.of.args["kind"] == "exchange"
         seconds = min(totals) if waits else sum(totals)
         sums[path] = _Sum(first, seconds, sum(map(len, rows.values())))

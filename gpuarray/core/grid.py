@@ -134,7 +134,7 @@ def _refined(shapes: Sequence[tuple[int, ...]]) -> dict[Any, int]:
     # cuts are the axes.
     ends = {1}
     for shape in shapes:
-        # How many devices there are behind each axis.
+        # The number of devices after each axis.
         for i in range(len(shape) + 1):
             ends.add(math.prod(shape[i:]))
     steps = sorted(ends, reverse=True)

@@ -68,7 +68,7 @@ def _none(_k: int) -> None:
 
 
 class JetTracer(traces.Tracer):
-    """A value with the terms behind it."""
+    """A value with its higher terms."""
 
     __slots__ = ("series",)
 
@@ -79,7 +79,7 @@ class JetTracer(traces.Tracer):
 
     @property
     def terms(self) -> list[Any]:
-        """The terms behind it, without factorials."""
+        """Its higher terms, without factorials."""
         trace: Any = self._trace
         return trace.lists(self)[1:]
 
@@ -217,7 +217,7 @@ class JetTrace(traces.Trace):
         aval = aval_of(x)
         if not self.is_own(x) or not is_inexact(aval):
             return Zero(tangent_aval(aval))
-        # The values behind x' start at term 1 of x.
+        # The terms of x' start at term 1 of x.
         s = x.series
 
         def term(k: int) -> Any:

@@ -137,7 +137,7 @@ class Jitted:
         # As JAX does: with disable_jit the plain Python function runs, operation by operation.
         if config.state.disable_jit:
             return self._fun(*args, **kwargs)
-        # Most functions touch no mutable reference: find out by tracing, and remember the answer.
+        # Most functions use no mutable reference: find out by tracing, and remember the answer.
         if self._referring is None:
             try:
                 return self._call_without_references(args, kwargs)

@@ -148,7 +148,7 @@ class Stage:
             if laid is not None:
                 structs[i] = structs[i].update(sharding=laid)
         info = tree.unflatten_raw(self._out_spec, structs)
-        return info if self.touched is None else info[1]  # behind the values of references
+        return info if self.touched is None else info[1]  # after the values of references
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
@@ -288,7 +288,7 @@ class Lowered(Stage):
         return team_for(executable, self._places, self._where, constants)
 
     def as_text(self, dialect: str | None = None) -> str:
-        """The plan in words: one block a group or step."""
+        """The plan in words: one block for each group or step."""
         if dialect is not None:
             raise ValueError(
                 f"as_text has no dialects, got {dialect!r}: leave it out for the plan in words, or "

@@ -306,7 +306,7 @@ def _is_leaf(x: Any) -> bool:
 
 
 def _dims(in_axes: Any, args: tuple) -> list[int | None]:
-    """One axis a leaf of the positional arguments."""
+    """One axis for each leaf of the positional arguments."""
     if in_axes is None or _is_axis(in_axes):
         return [in_axes] * len(tree.flatten(args)[0])
     return tree.prefix_broadcast(in_axes, args, is_leaf=_is_leaf, name="vmap in_axes")

@@ -76,7 +76,7 @@ def unregister_vmappable(data_type: type) -> None:
 
 
 def is_spec(x: Any) -> bool:
-    """Whether a library says with this object which axis of one of its own is mapped."""
+    """Whether an object is a library's way of naming the mapped axis of one of its own objects."""
     return any(type(x) is ways.spec for ways in _ways.values())
 
 

@@ -74,7 +74,8 @@ def is_undefined_primal(x: Any) -> bool:
 
 
 def defjvp(prim: Primitive, *rules: Callable[..., Any] | None) -> None:
-    """Give a function an operand: rule(tangent, *operands, **params) is its share of the tangent.
+    """Give one function for each operand: rule(tangent, *operands, **params) is its share of the
+    tangent.
 
     >>> from gpuarray.extend.core import Primitive
     >>> from gpuarray.interpreters import ad

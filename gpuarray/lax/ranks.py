@@ -1,4 +1,4 @@
-"""What the setting numpy_rank_promotion asks of operands of different ranks.
+"""The setting numpy_rank_promotion, for operands of different ranks.
 
 Floor 6. In: the operands of a function that broadcasts them. Out: an error or a warning, where the
 setting wants one.

@@ -203,7 +203,7 @@ def _histograms(result, given):
     if dtypes.kind_of(heights.dtype) in "iu":
         heights = surface.astype(heights, float)
     bins = given.get("bins")
-    # histogramdd returns one list of edges, histogram2d one array an axis.
+    # histogramdd returns one list of edges, histogram2d one array for each axis.
     if isinstance(edges[0], list):
         each = bins if _is_list(bins) else [bins] * len(edges[0])
         return heights, [_like(e, b) for e, b in zip(edges[0], each, strict=True)]

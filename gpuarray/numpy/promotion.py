@@ -120,7 +120,7 @@ def _conversion(
     Parameters
     ----------
     decided :
-        Whether an operand beside it makes the result strongly typed, where it is to be.
+        Whether the other operand makes the result strongly typed.
     """
     if not isinstance(key, type):
         # None: nothing to convert.

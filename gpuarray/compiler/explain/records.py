@@ -199,7 +199,7 @@ class Record(Struct):
     @property
     def kernels(self) -> list[StepRecord]:
         """The fused kernels."""
-        # Whatever is no routine of a library has a form.
+        # Every step except a library routine has a form.
         return [s for s in self.steps if s.kind != "library"]
 
     @property

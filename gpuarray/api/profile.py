@@ -176,7 +176,7 @@ def profile(
                 "a trace is being taken, and there is one at a time: call profile after "
                 "gpuarray.profiler.stop_trace()"
             )
-        # Donated arguments would be gone after the first of many calls.
+        # Donated arguments would be deleted by the first of many calls.
         given = jitted.lower(*args, **kwargs).donate_argnums
 
         def call() -> float:

@@ -456,7 +456,7 @@ def _keep(eqn: Eqn, separate: Separate) -> KeptInside | None:
     made = separate(eqn.params["jaxpr"])
     if not made.values:
         return None
-    # Values of each step are stacked by the first scan, and gone through by the second.
+    # Values of each step are stacked by the first scan, and scanned by the second.
     values = [Var(stacked(v.aval, eqn.params["length"])) for v in made.values]
     count = len(values)
     body = reordered(

@@ -21,7 +21,7 @@ _state = config.state
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-#: Said below an error whose traceback was shortened.
+#: Shown below an error whose traceback was shortened.
 _NOTE = (
     "For simplicity, gpuarray has left its own frames out of this traceback. Set "
     "GPUARRAY_TRACEBACK_FILTERING=off to include them."

@@ -315,7 +315,7 @@ class Array:
         return iter(surface.unstack(self))
 
     def __reversed__(self):
-        # Of a scalar `iter` raises the error that says so.
+        # For a scalar `iter` raises the right error.
         return iter(surface.flip(self, 0)) if self.aval.shape else iter(self)
 
     def __contains__(self, item) -> bool:

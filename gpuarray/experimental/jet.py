@@ -483,7 +483,7 @@ jet_rules: dict[Primitive, Rule] = {}
 
 
 def defzero(prim: Primitive) -> None:
-    """Say that results of an operation do not change with its operands.
+    """Declare that results of an operation do not change with its operands.
 
     >>> from gpuarray.experimental import jet
     >>> from gpuarray.extend.core import Primitive
@@ -509,7 +509,7 @@ def zero_prop(prim: Primitive, primals_in: Sequence, series_in: Sequence, **para
 
 
 def deflinear(prim: Primitive) -> None:
-    """Say that an operation is linear in all of its operands together.
+    """Declare that an operation is linear in all of its operands together.
 
     >>> from gpuarray.experimental import jet
     >>> from gpuarray.extend.core import Primitive

@@ -286,7 +286,7 @@ class Jitted:
         with ranges.during(f"trace {self.__name__}", "compile"), traced:
             staged = misses.timed(info, lambda: stage_aux(flat, avals, info, threads=True))
         graph, out_spec = staged
-        # Where each result is placed, if options of `jit` say so.
+        # The place of each result, if options of `jit` give it.
         where = None
         if shardings is not None:
             result = tree.unflatten_raw(out_spec, graph.out_avals)

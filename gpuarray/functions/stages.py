@@ -204,7 +204,7 @@ class Traced(Stage):
 
 
 class Lowered(Stage):
-    """A traced function and the plan made of it."""
+    """A traced function and its plan."""
 
     def compile(
         self,
@@ -268,7 +268,7 @@ class Lowered(Stage):
         """The plan: groups and library steps in order; one device's, where it is for several."""
         if self._team is not None:
             return self._team.plan
-        # The program may have been made of another graph of this structure, with other lines.
+        # The program may have been made from another graph of this structure, with other lines.
         executable, _ = self._program
         fusion = config.state.fusion
         if executable.graph is self.jaxpr and executable.plan.fusion == fusion:

@@ -352,7 +352,7 @@ def mapped_size(
         shape = None if d is None else _shape_of(x, d)
         if shape is not None:
             found.setdefault(shape[d], []).append(i)
-    # Nothing is mapped: axis_size alone says how many.
+    # Nothing is mapped: axis_size alone gives the number.
     if not found:
         if axis_size is None and not leaves and what == "pmap":
             raise ValueError(
@@ -374,7 +374,7 @@ def mapped_size(
     size = next(iter(found))
     if len(found) == 1 and axis_size in (None, size):
         return size
-    # The lengths differ: say which arguments have which, the majority first, as JAX does.
+    # The lengths differ: list which arguments have which, the majority first, as JAX does.
     names = _argument_names(fun, args, kwargs)
     lines = [] if axis_size is None else [f"the `axis_size` argument was {axis_size}"]
     most = max(found, key=lambda n: len(found[n]))

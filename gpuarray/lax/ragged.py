@@ -1,7 +1,7 @@
 """Exchanges of pieces of different lengths between the elements along a named axis.
 
-Floor 6. In: rows, and which of them go to whom. Out: rows that came from others. It is made of
-collectives and ordinary operations, so every transformation and every kind of devices has it.
+Floor 6. In: rows, and the receiver of each. Out: rows received from others. It is built from
+collectives and ordinary operations, so every transformation and every kind of device supports it.
 """
 
 from __future__ import annotations

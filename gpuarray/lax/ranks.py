@@ -19,7 +19,7 @@ from gpuarray.sites import is_users_expression
 
 
 def check_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
-    """Warn or raise where the setting numpy_rank_promotion says so."""
+    """Warn or raise if the setting numpy_rank_promotion requires it."""
     setting = config.state.numpy_rank_promotion
     listed = " ".join(str(s) for s in shapes if s)
     if setting == "raise":

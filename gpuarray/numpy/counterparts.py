@@ -68,7 +68,7 @@ _ASKED_OF_VALUES: dict[str, dict[str, Any]] = {
     "polymul": {"trim_leading_zeros": True},
 }
 
-#: Keywords that say how a result is computed and do not change it.
+#: Keywords that concern how a result is computed and do not change it.
 _IDLE = frozenset("kind overwrite_input subok".split())
 _IDLE_FOR = {
     "meshgrid": frozenset(["copy"]),

@@ -40,7 +40,7 @@ class KnownIndex:
 
 
 class IndexTarget(NamedTuple):
-    """The elements an index points at, as gather and scatter say it."""
+    """The elements selected by an index, in terms of gather and scatter."""
 
     expand: tuple[int, ...]  # axes of length 1 to give the operand first (for scalar booleans)
     starts: list[tuple[Any, tuple[int, ...]]]  # index values, and the batch axes each one spans

@@ -136,7 +136,7 @@ def hstack(tup, dtype=None) -> Array:
 
 
 def vstack(tup, dtype=None) -> Array:
-    """Arrays joined one under the other: along axis 0, rows being made of (n,) arrays.
+    """Arrays stacked vertically: joined along axis 0, with (n,) arrays as rows.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.vstack([gnp.arange(2), gnp.arange(2)])

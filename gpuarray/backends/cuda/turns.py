@@ -117,7 +117,7 @@ def _recordable(graph: Graph, inside: Makes) -> int | None:
 
 
 def _of_product(eqn: Eqn, inside: Makes) -> int | None:
-    """Return the same for an equation, if that is a product or made of some."""
+    """Return the same for an equation, if that is a product or is implemented by products."""
     if eqn.primitive in (gemm_p, gemm_lt_p):
         return 1 if multiplies(eqn) else None
     parts = library.product_parts(eqn)

@@ -253,7 +253,7 @@ class _Apart:
     same :
         those that another value replaces.
     components :
-        Values that are computed in parts, whatever they are made of, and their axes.
+        Values that are computed in parts, whatever their operands, and their axes.
     numbers :
         Values that are filled with one number.
     """
@@ -470,7 +470,7 @@ class _Apart:
         a = self.part(side.operand, side.steps, k)
         mine = range(batch, own) if is_left else range(own, end)
         if axis in mine:
-            # Its own axis, counted without the one that is gone.
+            # Its own axis, counted without the removed one.
             d = side.own[axis - mine.start]
             a = self.part(a, d - (d > side.steps), j)
         lengths = iter(a.aval.shape)
@@ -560,7 +560,7 @@ class _Apart:
 
 
 def _operations(eqn: Eqn) -> tuple[Primitive, Primitive]:
-    """The multiplication and the addition that a product is made of."""
+    """The multiplication and the addition of a product."""
     expanded = eqn.primitive.rewrite.product.expanded(eqn)
     *_, product, total = expanded
     merge = chained(total)

@@ -43,7 +43,7 @@ class ValueWriter(Statements):
     #: know that neighbours stay neighbours. Unsigned, so that one comparison tests both ends.
     index_type = "ga_index"
     suffix = ""
-    #: The axis of the innermost loop, of forms whose loops are made of vectors.
+    #: The axis of the innermost loop, for forms whose loops are vectorised.
     inner: int | None = None
 
     def __init__(self, kernel: Kernel, user_lines: bool = False):

@@ -26,9 +26,9 @@ from gpuarray.tree_util import register_pytree_node_class
 class BCOO(Batched):
     """An array with a list of stored elements and their indices (batched coordinates).
 
-    The first `n_batch` axes say which list, the last `n_dense` are stored as blocks, and those
-    between are sparse. Elements with the same index are added; an index beyond the shape marks room
-    that is not used.
+    The first `n_batch` axes select a list, the last `n_dense` are stored as blocks, and those
+    between are sparse. Elements with the same index are added; an index past the end marks an
+    unused slot.
 
     Parameters
     ----------

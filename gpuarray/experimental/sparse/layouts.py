@@ -319,7 +319,7 @@ def bcoo_reshape(
             f"reshape total size must be unchanged, got new_sizes {sizes} for shape {shape}."
         )
     perms = checked_permutation(mat, range(mat.ndim) if dimensions is None else dimensions)
-    # The new axes are shared out by how much room those before them have.
+    # The new axes are assigned by the sizes of the old ones.
     room = np.cumprod(sizes)
     before = math.prod(batch)
     upto = before * math.prod(sparse)

@@ -227,8 +227,8 @@ def _kill(process: Any) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-# ---- cached libraries ---- Libraries are named after the text they were compiled from, so a stale
-# one is never loaded.
+# ---- cached libraries ----
+# Libraries are named after the text they were compiled from, so a stale one is never loaded.
 _store = Store("simulator", ".so")
 
 

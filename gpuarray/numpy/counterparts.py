@@ -231,10 +231,10 @@ NO_VALUE = inspect.signature(np.sum).parameters["initial"].default
 class _Parameter(NamedTuple):
     """One parameter of NumPy's function."""
 
-    name: str | None  # : name here; None if there is no counterpart
+    name: str | None  #: name here; None if there is no counterpart
     default: Any
     convert: Callable[[Any], Any] | None
-    is_idle: bool  # : concerns how the result is computed, not its value
+    is_idle: bool  #: concerns how the result is computed, not its value
 
 
 class Counterpart:

@@ -146,7 +146,7 @@ from gpuarray.runtime.transfer import device_put as device_put
 from gpuarray.runtime.transfer import effects_barrier as effects_barrier
 from gpuarray.sharding import make_mesh as make_mesh
 
-# Modules that load when first asked for: type checkers cannot see that, and get imports.
+# Modules that load on first use: type checkers cannot see that, and get imports.
 if TYPE_CHECKING:
     from gpuarray import api_util as api_util
     from gpuarray import distributed as distributed

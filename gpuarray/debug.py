@@ -130,7 +130,7 @@ def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
 
 
 def sharding_svg(shape: Sequence[int], sharding: Sharding, width: int = 480) -> str:
-    """The table of `visualize_sharding` as an SVG image, as wide as said, in pixels.
+    """The table of `visualize_sharding` as an SVG image of the given width in pixels.
 
     >>> import gpuarray as ga
     >>> ga.debug.sharding_svg((8, 8), ga.NamedSharding(ga.make_mesh((1,), ("x",)), ga.P()))[:4]

@@ -176,8 +176,8 @@ def register_ffi_type(
     Parameters
     ----------
     type_registration :
-        A dict of capsules or addresses: "type_id", that of the type's `TypeId`, which gets its
-        number, and "type_info", that of its `TypeInfo`, which says how a state ends.
+        A dict of capsules or addresses: "type_id", that of the type's `TypeId`, which receives its
+        number, and "type_info", that of its `TypeInfo`, which has the deleter of a state.
 
     Examples
     --------

@@ -27,8 +27,8 @@ _ALIKE = 0.75
 def explain_names(module: str, parts: tuple[str, ...] = ()) -> Any:
     """The `__getattr__` of a module; `parts` are submodules that load on first use.
 
-    The result is declared as Any, not as a function: type checkers take a module that has a
-    `__getattr__` function for one that has every name.
+    The result is declared as Any, not as a function: type checkers assume that a module with a
+    `__getattr__` function has every name.
 
     >>> load = explain_names("gpuarray.scipy", ("fft",))
     >>> load("fft").__name__

@@ -187,7 +187,7 @@ def pure_callback(
     Parameters
     ----------
     result_shape_dtypes :
-        A pytree of things with `shape` and `dtype`, as the function returns them.
+        A pytree of objects with `shape` and `dtype`, as the function returns them.
     sharding :
         The device of the results. Inside of jit they are where its other values are.
     vmap_method :

@@ -332,7 +332,7 @@ def checkpoint(
         return threading(attempt)
 
     def around_references(args: tuple, kwargs: dict) -> Any:
-        # References are no operands of the primitive: the function closes over them.
+        # References are not operands of the primitive: the function closes over them.
         refill, (args, kwargs) = emptied((args, kwargs), "checkpoint")
 
         @wraps(fun)

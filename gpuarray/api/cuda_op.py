@@ -60,9 +60,9 @@ def cuda_op(
     vjp :
         Cotangents of the inputs: vjp(inputs, results, cotangents, **keywords), None for integers.
     vmap :
-        "sequential" runs one call for each element; "elementwise" says that the kernel works on
-        each element alone, so larger arrays do; or batch(args, dims, **keywords) -> (results,
-        dims).
+        "sequential" runs one call for each element; "elementwise" means that the kernel works on
+        each element independently, so larger arrays are fine; or batch(args, dims, **keywords) ->
+        (results, dims).
 
     Examples
     --------

@@ -198,7 +198,7 @@ def breakpoint(
     if backend not in (None, "cli"):
         raise ValueError(f"Debugger backend {backend!r} is not known: expected 'cli' or None")
     most = None if num_frames is None else util.index(num_frames)
-    # Taken while the function is traced: when the program runs, these frames are gone.
+    # Taken while the function is traced: these frames no longer exist when the program runs.
     frames = _frames(inspect.currentframe(), filter_frames)[:most]
     leaves, rebuild = _flat([frame.names for frame in frames])
     # Arrays are shown with their value at the time of the request; one that cannot be computed does

@@ -53,7 +53,9 @@ def _basis(leaves: Sequence[Any]) -> tuple[list[Any], int]:
 
 
 def _unstacked(x: Any, axis: int, leaves: Sequence[Any]) -> list[Any]:
-    """Cut an axis that runs over all leaves together into one piece a leaf, in the leaf's shape."""
+    """Split an axis that runs over all leaves together into one piece for each leaf, in the leaf's
+    shape.
+    """
     pieces, start = [], 0
     for leaf in leaves:
         a = aval_of(leaf)
@@ -130,7 +132,7 @@ def jacfwd(
             aux, aux_spec = tree.flatten(flat.aux)
             return [*columns, *aux], aux_spec
 
-        # All columns at once. The function is traced once, however many there are.
+        # All columns together. The function is traced once, however many there are.
         found, dims, aux_spec = batch_aux(push, BatchAxis(total), basis, [0] * len(basis))
         # The columns, followed by the auxiliary results.
         count = flat.out_spec.num_leaves
@@ -169,7 +171,7 @@ def jacrev(
 
     def run(partial, chosen):
         flat = FlatFunction(partial, chosen, has_aux=has_aux)
-        # One forward run, then one pullback for each element of the results, all at once.
+        # One forward run, then one pullback for each element of the results, all together.
         lin = linearize_flat(flat, flat.leaves, "jacrev")
         for x in lin.outputs:
             check_output(aval_of(x), "jacrev", holomorphic)
@@ -218,7 +220,7 @@ def hessian(
     Array([[0., 0.],
            [0., 6.]], dtype=float32)
     """
-    # Forward over reverse: the outer pass has one column an input, and keeps no residuals.
+    # Forward over reverse: the outer pass has one column for each input, and keeps no residuals.
     return jacfwd(
         jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),
         argnums,

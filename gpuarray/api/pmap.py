@@ -73,7 +73,7 @@ def pmap(
     devices, backend :
         The devices, or the platform whose first devices are used.
     axis_size :
-        The number of elements, where no argument says it.
+        The number of elements, if no argument determines it.
     donate_argnums :
         Arguments whose memory the results may use; they are deleted.
 
@@ -144,7 +144,7 @@ def pmap(
 
 
 class _Mapping:
-    """How a function is mapped, and the jitted functions made of it: one for each kind of call."""
+    """How a function is mapped, and its jitted functions, one for each kind of call."""
 
     def __init__(
         self,

@@ -175,7 +175,7 @@ def profile(
                 "a trace is being taken, and there is one at a time: call profile after "
                 "gpuarray.profiler.stop_trace()"
             )
-        # Donated arguments would be gone after the first of many calls.
+        # Donated arguments would be deleted by the first of many calls.
         given = jitted.lower(*args, **kwargs).donate_argnums
 
         def call() -> float:
@@ -290,7 +290,7 @@ def _by_path(ran: list[_Timed]) -> dict[tuple[int, ...], _Sum]:
     for path, rows in found.items():
         totals = [sum(t.stop - t.start for t in row) for row in rows.values()]
         first = next(iter(rows.values()))[0]
-        # Devices that take turns wait in an exchange for one another: the last one does not.
+        # Devices that run in turn wait for one another in an exchange: the last one does not.
         waits = first.of.args["kind"] == "exchange"
         seconds = min(totals) if waits else sum(totals)
         sums[path] = _Sum(first, seconds, sum(map(len, rows.values())))

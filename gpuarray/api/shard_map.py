@@ -57,7 +57,7 @@ def shard_map(
         An AbstractMesh takes its devices from there or from the arguments.
     axis_names :
         The set of axes of the mesh along which `f` is given pieces; by default all. Along the
-        others values are laid out automatically.
+        others the layout is automatic.
     check_vma :
         Whether to prove that results are the same on all devices along axes that `out_specs` does
         not mention.

@@ -244,7 +244,7 @@ def check_types(
                 f"{word} present on the in_aval {aval.str_short(True)} (args{path}). Lay the "
                 "argument so with `jax.reshard` first."
             )
-    # Only types over an Explicit mesh say how a value is cut.
+    # Only types over an Explicit mesh record a sharding.
     cuts = cuts_of(aval.layout)
     if cuts is None or resolving.depth or manual != frozenset(mesh.axis_names):
         return

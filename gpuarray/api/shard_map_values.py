@@ -43,7 +43,7 @@ class Values:
         if self.typed and (x.aval.vma | unreduced_of(x.aval.layout)) & self.manual:
             return None
         pieces = self.pieces(x)
-        # Without types only the values themselves say whether they are the same.
+        # Without types only the values themselves show whether they are the same.
         bits = [np.asarray(p).tobytes() for p in pieces]
         same = self.typed or all(b == bits[0] for b in bits)
         return pieces[0] if same else None

@@ -184,7 +184,7 @@ def show(
 
 
 def svg(shape: Sequence[int], sharding: Sharding, width: int = 480) -> str:
-    """The blocks of an array as an SVG image, as wide as said, in pixels."""
+    """The blocks of an array as an SVG image of the given width in pixels."""
     shape, width = _checked(shape, sharding), index(width)
     rows, columns, names = _blocks(shape, sharding)
     # The proportions of the array, within legible limits.

@@ -227,8 +227,8 @@ def _kill(process: Any) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-# ---- cached libraries ---- Libraries are named after the text they were compiled from, so a stale
-# one is never loaded.
+# ---- cached libraries ----
+# Libraries are named after the text they were compiled from, so a stale one is never loaded.
 _store = Store("simulator", ".so")
 
 
@@ -383,7 +383,7 @@ class Library:
         arguments :
             Addresses of the operands.
         regions :
-            All memory behind them.
+            All memory after them.
         blocks :
             The first block to run, and how many; (0, 0) is all.
         counts :
@@ -432,7 +432,7 @@ def _read_elf(elf: bytes) -> tuple[dict[str, tuple[int, int]], int]:
         if section[1] != 2:  # not a symbol table
             continue
         names = sections[section[6]][4]
-        # 24 bytes a symbol: name, info, other, section, value, size.
+        # 24 bytes for each symbol: name, info, other, section, value, size.
         table = np.frombuffer(
             elf,
             np.dtype("<u4, u1, u1, <u2, <u8, <u8"),

@@ -136,7 +136,7 @@ class Launcher:
         # Kernels over many small operands read addresses from a table.
         if emitted.tiles is not None:
             arrays = *emitted.inputs, *emitted.outputs
-            at = dict(zip(arrays, addresses, strict=False))  # behind them the workspace
+            at = dict(zip(arrays, addresses, strict=False))  # followed by the workspace
             table = np.array([at[v] for v in emitted.table], np.uint64)
             tables = (table, "table"), (emitted.tiles, "tiles")
             regions += [

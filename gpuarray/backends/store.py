@@ -119,7 +119,7 @@ class Store:
             try:
                 return StoredCode(self._kept(home, name, data), code, note)
             except OSError as error:
-                if home == self._told:  # said once, and not for each of a hundred kernels
+                if home == self._told:  # warn once, and not for each of a hundred kernels
                     continue
                 self._told = home
                 warnings.warn(

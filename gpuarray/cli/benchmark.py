@@ -1,6 +1,6 @@
 """`python -m gpuarray bench`: runs the benchmarks of the checkout.
 
-Floor 8. In: the options of `python -m bench`. Out: its exit status. The benchmarks are no part of
+Floor 8. In: the options of `python -m bench`. Out: its exit status. The benchmarks are not part of
 an installed wheel.
 """
 

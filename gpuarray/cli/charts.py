@@ -52,7 +52,7 @@ def bars(title: str, subtitle: str, series: list[str], panels: list[Panel]) -> s
     for i, name in enumerate(series):
         sheet.box(x, top - 23, 10, 10, fill=_colour(i), radius=2)
         sheet.text(x + 15, top - 14, name, size=11)
-        # About 6.4 pixels a letter at this size: SVG text cannot be measured here.
+        # About 6.4 pixels for each letter at this size: SVG text cannot be measured here.
         x += 34 + 6.4 * len(name)
     # The panels, one below the other; each row is as tall as it has bars.
     y = top
@@ -76,7 +76,7 @@ def _row(
     for i, value in enumerate(values):
         if value is None:
             continue
-        # The right margin keeps room for the figure behind the longest bar.
+        # The right margin keeps room for the figure after the longest bar.
         long = (_WIDTH - _LEFT - _RIGHT) * value / longest
         words = panel.show(value)
         tip = f"{name}, {series[i]}: {words}"

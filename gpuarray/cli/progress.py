@@ -32,13 +32,13 @@ class Progress:
         return self
 
     def step(self, name: str) -> None:
-        """Say that the next step begins."""
+        """Announce the next step."""
         self._done += 1
         self._name = name
         self._show(name, 0.0)
 
     def within(self, part: int, parts: int, what: str) -> None:
-        """Say that part `part` of `parts` of the present step begins, counted from one."""
+        """Announce part `part` of `parts` of the present step, counted from one."""
         self._show(f"{self._name}, {what} {part}/{parts}", (part - 1) / parts)
 
     def clear(self) -> None:

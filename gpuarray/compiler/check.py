@@ -174,7 +174,7 @@ def _check_group(group: FusedGroup, say: _Report) -> None:
         if group.is_fused:  # kernels of other kinds have their own spaces
             _check_member(group, member, say)
     _check_order(group, say)
-    # Each output is in a register at the end, or written by a loop on its way.
+    # Each output is in a register at the end, or written by a loop at each step.
     for v in group.stored:
         if v not in group.made and v not in group.aside:
             say(group, f"its output {say.name(v)} is not made by it")

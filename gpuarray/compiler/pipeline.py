@@ -268,7 +268,7 @@ class Plan(Struct, frozen=False, eq=False):
     decisions :
         Why values between steps are stored or inlined, where a plan is for emitted kernels.
     halves :
-        By the id of a step: an exchange that others run beside.
+        By the id of a step: an exchange that overlaps with others.
     overlaps :
         Whether exchanges are such, here and in the Graphs of loops inside.
     """

@@ -279,7 +279,7 @@ def _keep(eqn: Eqn, separate: Separate) -> KeptInside | None:
 
 
 def _among(graph: Graph, before: list, count: int, after: list) -> Graph:
-    """Return a Graph that gives zeros before and behind its last `count` results."""
+    """Return a Graph that gives zeros before and after its last `count` results."""
 
     def fun(*values):
         out, kept = cut(evaluate(graph, *values), len(graph.outvars) - count)

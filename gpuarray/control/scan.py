@@ -150,7 +150,7 @@ def _scan_jvp(primals: list, tangents: list, *, jaxpr: Graph, num_consts, num_ca
     values = cut(primals, num_consts, num_carry)
     given = cut([instantiate(t) for t in chosen(tangents, nonzero)], sum(flags[0]), sum(flags[1]))
     out = scan_p.bind(
-        # Constants, carries and arrays, each with its tangents behind it.
+        # Constants, carries and arrays, each followed by its tangents.
         *_paired(values, given),
         jaxpr=body,
         num_consts=num_consts + sum(flags[0]),
@@ -197,7 +197,7 @@ def _scan_batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, num_consts, n
         if want is None
         else matched(x, d, 0, axis.size)
         if i < end
-        else move_axis(x, d, 1)  # behind the scanned axis
+        else move_axis(x, d, 1)  # after the scanned axis
         for i, (x, d, want) in enumerate(zip(args, dims, inside, strict=True))
     ]
     out = scan_p.bind(*values, jaxpr=made, num_consts=num_consts, num_carry=num_carry, **params)
@@ -456,7 +456,7 @@ def _keep(eqn: Eqn, separate: Separate) -> KeptInside | None:
     made = separate(eqn.params["jaxpr"])
     if not made.values:
         return None
-    # Values of each step are stacked by the first scan, and gone through by the second.
+    # Values of each step are stacked by the first scan, and scanned by the second.
     values = [Var(stacked(v.aval, eqn.params["length"])) for v in made.values]
     count = len(values)
     body = reordered(

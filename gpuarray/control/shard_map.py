@@ -412,7 +412,7 @@ def mapped_along(manual: frozenset, mesh: Any, name: Any) -> ValueError:
 
 
 def _spread_by_types(args: Sequence[Any], dims: Sequence[Any], free: frozenset) -> tuple:
-    """Return the axes of the mesh, of these, by which types say that the batch axis is cut."""
+    """Return those of these mesh axes that shard the batch axis according to types."""
     for x, d in zip(args, dims, strict=True):
         cuts = cuts_of(aval_of(x).layout)
         if d is not None and cuts and (names := tuple(n for n in cuts[d] if n in free)):

@@ -87,7 +87,7 @@ def _wider(a: Sequence[Layout | None], b: Sequence[Layout | None]) -> Layouts:
 
 
 def _ins(graphs: Sequence[Graph], given: Sequence[Layout | None]) -> Layouts:
-    # Operands say how they are cut, and vary at least as the Graphs take them.
+    # Operands keep their sharding, and vary at least as the Graphs require.
     found = list(given)
     for graph in graphs:
         found = [also_varying(s, a.layout) for s, a in zip(found, graph.in_avals, strict=True)]

@@ -112,7 +112,7 @@ def _assemble(avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts,
 
 def _how_many(condition: Graph) -> Graph:
     """Return the condition with a count in front: no element continues (0), some (1) or all (2)."""
-    # Kept with the Graph, which lives as long as programs are made of it.
+    # Kept with the Graph, which lives as long as its programs.
     if "how many" not in condition.derived:
 
         def fun(*values):

@@ -54,7 +54,7 @@ class named_axes:
         before = self._before = _named.axes, _named.spread
         # An inner axis of the same name hides the outer one until it ends.
         outer = {name: axis for name, axis in before[0].items() if name not in self._axes}
-        # In one line, behind all that can fail or be interrupted.
+        # In one line, after everything that can fail or be interrupted.
         _named.axes, _named.spread = outer | self._axes, before[1] + self._spread
 
     def __exit__(self, *_: object) -> None:

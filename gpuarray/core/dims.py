@@ -491,7 +491,7 @@ def _holds(d: Any, term: Term) -> bool:
 
 
 def _equal(a: Any, b: Any) -> list[dict[Term, int]]:
-    """Rows that say that two lengths are the same."""
+    """Rows that express that two lengths are equal."""
     row = monomials.row(a)
     for t, n in monomials.row(b).items():
         row[t] = row.get(t, 0) - n

@@ -108,7 +108,7 @@ def kind_of(dtype: Any) -> str:
 def tangent_dtype(dtype: Any) -> Any:
     """Return the dtype of tangents: the same for floats and complex numbers, else float0.
 
-    Extended dtypes say it themselves.
+    Extended dtypes define it themselves.
 
     >>> tangent_dtype(float32), tangent_dtype(int32) == float0
     (dtype('float32'), True)

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Effect:
-    """Base of the classes by which programs name a side effect."""
+    """Base of the classes that identify a side effect in programs."""
 
     def __str__(self) -> str:
         return type(self).__name__.removesuffix("Effect")

@@ -107,7 +107,7 @@ class UpdateRule(Struct):
         The initial value of parts of the updates if they are merged separately, and then with each
         other in order; None if that would change results.
     among : Primitive or None
-        The reduction by which updates may be folded before they are merged with the old element.
+        The reduction with which updates may be folded before they are merged with the old element.
     ordered : (eqn) -> bool
         Whether the caller promises that updates come in the order of their targets.
     in_order : (eqn, known) -> list of Eqn, or None

@@ -289,7 +289,7 @@ def all_but(axes: Sequence[int], avals, out_avals, resize=None) -> Factors:
 def leading(*ranks: int, resize=None) -> Callable[..., Factors]:
     """Return the rule of stacks: all operands have the same leading axes, and so have the results.
 
-    `ranks` says how many axes of each operand belong to one member of the stack.
+    `ranks` is the number of axes of each operand that belong to one member of the stack.
     """
 
     def rule(avals, out_avals, params) -> Factors:

@@ -110,7 +110,7 @@ class Format:
     Parameters
     ----------
     layout :
-        A `Layout`, `Layout.AUTO`, or None where nothing is said.
+        A `Layout`, `Layout.AUTO`, or None if unspecified.
     sharding :
         A Sharding; a `Layout` needs one.
 

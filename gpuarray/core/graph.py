@@ -225,7 +225,7 @@ class Graph:
     @property
     def debug_info(self) -> DebugInfo:
         """The function that it was traced from: its place, and a name for each input."""
-        if self.origin is None:  # made of another Graph: only the name is known
+        if self.origin is None:  # made from another Graph: only the name is known
             return DebugInfo("", self.debug_name, None)
         return getattr(self.origin, "debug_info", self.origin)
 

@@ -1,7 +1,7 @@
 """One grid of devices for all meshes of a program.
 
-Floor 1. In: meshes over the same devices, whatever their axes. Out: a `Grid`, whose axes each axis
-of each mesh is made of, and layouts of arrays in terms of them.
+Floor 1. In: meshes over the same devices, whatever their axes. Out: a `Grid`, whose axes are a
+common refinement of those of all meshes, and layouts of arrays in terms of them.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Grid:
         return None
 
     def sharding(self, spec: Spec) -> NamedSharding:
-        """Return the sharding of arrays that are cut so, over the main mesh if it can say it."""
+        """Return the sharding for a Spec, over the main mesh if it can express it."""
         mesh, made = self.main, self._names[self.main.axis_names, self.main.axis_sizes]
         parts = []
         for names in spec:
@@ -134,7 +134,7 @@ def _refined(shapes: Sequence[tuple[int, ...]]) -> dict[Any, int]:
     # cuts are the axes.
     ends = {1}
     for shape in shapes:
-        # How many devices there are behind each axis.
+        # The number of devices after each axis.
         for i in range(len(shape) + 1):
             ends.add(math.prod(shape[i:]))
     steps = sorted(ends, reverse=True)

@@ -533,7 +533,7 @@ def in_types(mesh: Any) -> frozenset:
 
 
 def cuts_along(mesh: AbstractMesh, spec: PartitionSpec, ndim: int) -> Cuts:
-    """Return the Explicit axes of a mesh by which a spec cuts each axis of a value.
+    """Return the Explicit axes of a mesh that shard each axis of a value according to a spec.
 
     >>> mesh = AbstractMesh((4, 2), ("x", "y"), (AxisType.Explicit, AxisType.Auto))
     >>> cuts_along(mesh, P(("x", "y")), 2)

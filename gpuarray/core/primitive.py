@@ -80,7 +80,7 @@ BY_PARTS = Sentinel("BY_PARTS", "the derivative is that of the operation's parts
 
 
 class Order(Struct):
-    """Names of the params that say how a sort orders its operands, which have the same shape.
+    """Names of the params that define how a sort orders its operands, which have the same shape.
 
     Attributes
     ----------

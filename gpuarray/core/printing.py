@@ -326,7 +326,7 @@ def _render(tokens: list[Any], noted: Callable[[Any], str] | None = None) -> str
     lines.append(("".join(line), site))
     if noted is None:
         return "\n".join(text for text, _ in lines)
-    # Second pass: align the margin behind the longest line.
+    # Second pass: align the margin after the longest line.
     margin = max(len(text) for text, _ in lines)
     return "\n".join(f"{t:<{margin}} # {noted(s)}" if s is not None else t for t, s in lines)
 

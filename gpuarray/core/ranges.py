@@ -157,7 +157,7 @@ def in_row(row: str) -> Iterator[None]:
 def noted(
     name: str, kind: str, function: Callable[..., Any], about: Mapping[str, Any]
 ) -> Callable[..., Any]:
-    """Return `function` with a range around each call, with `about` beside it."""
+    """Return `function` with a range around each call, with `about` as metadata."""
 
     def call(*args: Any) -> Any:
         with Range(name, kind, about):

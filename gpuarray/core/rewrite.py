@@ -99,7 +99,7 @@ class Loops(NamedTuple):
     Attributes
     ----------
     function, numbers :
-        Its name, and its template arguments behind the type of the first operand.
+        Its name, and its template arguments after the type of the first operand.
     tasks :
         How many matrices there are. They are operands and results one after the other.
     work :
@@ -207,8 +207,8 @@ class Rewrite(Struct):
     same_as : (eqn) -> Atom or None
         The operand that the result equals, if nothing is computed.
     seen_through : (eqn, maker) -> Atom, Eqn or None
-        The same with what makes its operands in sight: an operand of these that the result equals,
-        or an equation that reads it. `maker(a)` is the equation that makes an operand, or None.
+        The same with the equations of its operands: an operand of these that the result equals, or
+        an equation that reads it. `maker(a)` is the equation that makes an operand, or None.
     component : (eqn, axis, part) -> Eqn or Atom
         One component of the result along `axis`; `part(operand, axis)` is one of an operand.
     piece : (eqn, number) -> (axis, first, length)

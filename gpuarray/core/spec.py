@@ -206,7 +206,7 @@ class PartitionSpec(Frozen):
         )
 
     def to_lo(self) -> list[PartitionSpec]:
-        """The specs of the arrays that a value with this spec is made of."""
+        """The specs of the arrays that a value with this spec consists of."""
         return [self]
 
     def to_tangent_spec(self) -> PartitionSpec:

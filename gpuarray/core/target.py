@@ -51,7 +51,7 @@ class Target(Struct):
     #: A kernel is split into passes if it is estimated to take this many times longer than they do.
     #: Measure: softmax of few rows, and of as many as there are multiprocessors.
     split_gain: float = 1.1
-    #: Threads that keep enough bytes under way for all memory, each with a few accesses. Measure:
+    #: Threads that keep enough bytes in flight for all memory, each with a few accesses. Measure:
     #: column_sum, full_sum_short.
     full_threads: int = 1 << 16
     #: Bytes that a multiprocessor should have under way: latency times its share of the bandwidth.
@@ -199,9 +199,9 @@ class Target(Struct):
     #: Measure: as above.
     updates_ahead: int = 8
 
-    #: Where very many updates meet in few places, each warp of a block folds its own in a table of
-    #: the places, in shared memory: of so many bytes at most, so that a multiprocessor has eight
-    #: warps. So many times as many updates as places are worth it, and so many for each block.
+    #: If very many updates go to few targets, each warp of a block folds its own in a table of the
+    #: targets, in shared memory: of at most this many bytes, so that a multiprocessor has eight
+    #: warps. The numbers of updates for each target, and for each block, from which this pays.
     #: Measure: means of groups.
     table_bytes: int = 28 << 10
     table_updates: int = 4
@@ -211,7 +211,7 @@ class Target(Struct):
     #: and not copied. Measure: dynamic_update_slice of a cache.
     in_place_bytes: int = 1 << 16
     in_place_times: int = 4
-    #: The longest rows that a block sorts: one element a thread of the largest block.
+    #: The longest rows that a block sorts: one element for each thread of the largest block.
     sorted_row: int = 1024
     #: Up to this many largest elements of a row are kept, a few in each lane of a warp; also how
     #: many a thread reads together, as shared memory allows. Measure: the largest of long rows.
@@ -268,7 +268,7 @@ class Target(Struct):
     #: Kernels in a graph of loop iterations: recording takes a few microseconds each, and the
     #: saving grows no further. Measure: a scan of short steps.
     graph_nodes: int = 256
-    #: Turns from which a graph is worth the copies around it. Measure: as above.
+    #: Iterations from which a graph is worth the copies around it. Measure: as above.
     graph_turns: int = 4
     #: Bytes that a graph of iterations may keep for the arrays passed through it: a small part of a
     #: GPU's memory.
@@ -308,8 +308,8 @@ class Target(Struct):
     #: How far back a vector is split into components: text grows with it. Measure: nbody, compile
     #: time.
     component_depth: int = 48
-    #: Parts that an axis is split into at reshapes, at most: each is an axis of kernels, and NumPy
-    #: has 64. Measure: layer_norm of groups.
+    #: Maximum number of parts into which an axis is split at reshapes: each is an axis of kernels,
+    #: and NumPy has 64. Measure: layer_norm of groups.
     axis_parts: int = 8
 
     # ---- text ----
@@ -338,7 +338,7 @@ class Target(Struct):
 
     @property
     def many_blocks(self) -> int:
-        """Eight turns of all blocks that fit: beyond it a thread may do more than one vector."""
+        """Eight waves of all blocks that fit: beyond it a thread may do more than one vector."""
         return 8 * self.column_grid
 
     @property
@@ -506,8 +506,8 @@ class Processor(Struct):
     #: Separate texts for parts of windows on an operand with zeros between its elements: those of a
     #: stride of 2 along two axes. With more, the zeros are multiplied.
     window_parts: int = 4
-    #: Multiply-adds from which on sums over windows are no part of the kernels around them, where
-    #: they are computed one by one.
+    #: Multiply-adds from which on sums over windows are separate from the kernels around them,
+    #: where they would be computed one by one.
     windows: int = 1 << 12
     #: Elements of windows that NumPy materialises at a time for a product: a part of L2, from which
     #: it is twice as fast; the least number of windows, with fewer of which BLAS has little to do;
@@ -522,8 +522,8 @@ class Processor(Struct):
     #: L1 or L2). Measure: segment_max, segment_rows.
     update_tasks: int = 8
     update_turns: int = 2
-    #: Operations behind the places and values of single updates from which on a block of both is
-    #: computed in vectors before. Measure: histogram of two values.
+    #: Operations after the targets and values of single updates from which on a block of both is
+    #: computed in vectors first. Measure: histogram of two values.
     placed_steps: int = 8
     #: Bytes of a row of updates that is a separate task: two cache lines, as they are fetched.
     #: Measure: segment_rows.
@@ -544,8 +544,8 @@ class Processor(Struct):
     largest_part: float = 0.25
     #: As in `Target`: in a loop, where the operand's memory is written over.
     in_place_bytes: int = 1 << 10
-    #: Elements of a block for which a loop makes all its turns before the next: its carries are
-    #: then in the first cache. Measure: mandelbrot.
+    #: Elements of a block for which a loop runs all its iterations before the next: its carries are
+    #: then in L1. Measure: mandelbrot.
     block: int = 512
     #: Elements of a block that goes through several kernels before the next block: each kernel
     #: finds its input in L2. Measure: map_coordinates.
@@ -570,7 +570,7 @@ class Processor(Struct):
     unit: int = 32
     #: Kernels of one routine at the top level of a program. Measure: python -m bench host.
     stretch: int = 16
-    #: Turns of a loop that compilers may write out one after another, early.
+    #: Iterations of a loop that compilers may unroll early.
     unrolled: int = 32
     #: Libraries that a process has loaded at a time. Each takes five memory maps, of which Linux
     #: gives a process 65,530, and 20 kB of memory.

@@ -1,8 +1,8 @@
 """Tracebacks that show the user's program, without the library's own frames.
 
 Floor 1. In: errors on their way to the user. Out: the same errors; the setting
-`traceback_filtering` says what becomes of their tracebacks. Functions that call the user's are
-boundaries, which clean what passes them; what no boundary saw is cleaned where it is printed.
+`traceback_filtering` decides how their tracebacks are filtered. Functions that call the user's are
+boundaries, which filter errors that pass them; others are filtered when they are printed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _state = config.state
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-#: Said below an error whose traceback was shortened.
+#: Shown below an error whose traceback was shortened.
 _NOTE = (
     "For simplicity, gpuarray has left its own frames out of this traceback. Set "
     "GPUARRAY_TRACEBACK_FILTERING=off to include them."

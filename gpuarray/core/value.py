@@ -88,8 +88,8 @@ _CONTAINERS = (list, tuple, set, dict)
 
 def _refuse(name: str, x: Any, other: Any, reflected: bool = False) -> Any:
     # Python turns NotImplemented into its own TypeError, which cannot say how to fix the common
-    # mistake of mixing in a list, and compares by identity. A class of lists with an operator of
-    # its own gets its turn.
+    # mistake of mixing in a list, and compares by identity. A list class that defines the operator
+    # itself is tried.
     symbol, its = _OPERATORS[name]
     own = itertools.takewhile(lambda c: c not in _CONTAINERS, type(other).__mro__)
     if not isinstance(other, _CONTAINERS) or not reflected and any(its in vars(c) for c in own):
@@ -315,7 +315,7 @@ class Array:
         return iter(surface.unstack(self))
 
     def __reversed__(self):
-        # Of a scalar `iter` raises the error that says so.
+        # For a scalar `iter` raises the right error.
         return iter(surface.flip(self, 0)) if self.aval.shape else iter(self)
 
     def __contains__(self, item) -> bool:

@@ -407,7 +407,7 @@ def polynomial_decay(
 
 
 def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
-    """The value behind the last boundary that a step has passed.
+    """The value after the last boundary that a step has passed.
 
     >>> from gpuarray.example_libraries import optimizers
     >>> float(optimizers.piecewise_constant([10, 20], [1.0, 0.5, 0.25])(15))

@@ -356,7 +356,7 @@ def FanOut(num: int) -> Layer:
 
 
 def FanInConcat(axis: int = -1) -> Layer:
-    """The outputs of layers in parallel, one behind the other.
+    """The outputs of parallel layers, concatenated.
 
     >>> from gpuarray.example_libraries import stax
     >>> stax.FanInConcat()[0](None, [(2, 3), (2, 5)])[0]

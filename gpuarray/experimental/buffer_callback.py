@@ -132,7 +132,7 @@ def buffer_callback(
     Parameters
     ----------
     result_shape_dtypes :
-        A pytree of things with `shape` and `dtype`; `out` has its structure.
+        A pytree of objects with `shape` and `dtype`; `out` has its structure.
     has_side_effect :
         Whether it is to be called even where no result is used.
     vmap_method :

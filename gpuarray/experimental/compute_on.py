@@ -1,4 +1,4 @@
-"""Where parts of a program are said to run: `compute_on`.
+"""Marking where parts of a program should run: `compute_on`.
 
 Floor 6. In: "device", "device_host" and similar names. Out: named scopes. Here a whole program runs
 on its device, so such programs run unchanged; `explain` shows the scopes.
@@ -52,7 +52,7 @@ def compute_on2(
     out_memory_spaces: Any,
     compiler_options: dict[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """A function as one call, said to run somewhere; without it, a decorator.
+    """Make a function one call, marked to run somewhere; without a function, a decorator.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Operations and types of a user's own, made of arrays: `HiPrimitive`, `VJPHiPrimitive`, `HiType`.
+"""Users' own operations and types, built from arrays: `HiPrimitive`, `VJPHiPrimitive`, `HiType`.
 
 Floor 6. In: classes that define operations in terms of arrays. Out: operations that all
 transformations know. Values of such types are Python objects here: operations on them run
@@ -132,7 +132,7 @@ control_flow_allowed_effects = _EffectTypes()
 
 
 def register_hitype(val_cls: type, typeof_fn: Callable[[Any], Any]) -> None:
-    """Take a class for one whose values are made of arrays: `typeof_fn(value)` is their HiType."""
+    """Register a class whose values consist of arrays: `typeof_fn(value)` is their HiType."""
     _types[val_cls] = typeof_fn
 
 

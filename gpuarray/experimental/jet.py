@@ -68,7 +68,7 @@ def _none(_k: int) -> None:
 
 
 class JetTracer(traces.Tracer):
-    """A value with the terms behind it."""
+    """A value with its higher terms."""
 
     __slots__ = ("series",)
 
@@ -79,7 +79,7 @@ class JetTracer(traces.Tracer):
 
     @property
     def terms(self) -> list[Any]:
-        """The terms behind it, without factorials."""
+        """Its higher terms, without factorials."""
         trace: Any = self._trace
         return trace.lists(self)[1:]
 
@@ -217,7 +217,7 @@ class JetTrace(traces.Trace):
         aval = aval_of(x)
         if not self.is_own(x) or not is_inexact(aval):
             return Zero(tangent_aval(aval))
-        # The values behind x' start at term 1 of x.
+        # The terms of x' start at term 1 of x.
         s = x.series
 
         def term(k: int) -> Any:
@@ -483,7 +483,7 @@ jet_rules: dict[Primitive, Rule] = {}
 
 
 def defzero(prim: Primitive) -> None:
-    """Say that results of an operation do not change with its operands.
+    """Declare that results of an operation do not change with its operands.
 
     >>> from gpuarray.experimental import jet
     >>> from gpuarray.extend.core import Primitive
@@ -509,7 +509,7 @@ def zero_prop(prim: Primitive, primals_in: Sequence, series_in: Sequence, **para
 
 
 def deflinear(prim: Primitive) -> None:
-    """Say that an operation is linear in all of its operands together.
+    """Declare that an operation is linear in all of its operands together.
 
     >>> from gpuarray.experimental import jet
     >>> from gpuarray.extend.core import Primitive

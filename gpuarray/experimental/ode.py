@@ -149,7 +149,7 @@ def _inexact(x: Any) -> Array:
 
 
 def _over_times(unravel: Callable, ys: Array) -> Any:
-    """`unravel` on every row, as one reshape a leaf."""
+    """`unravel` on every row, as one reshape for each leaf."""
     # Shapes and dtypes of the leaves, from one row.
     rows = [tree_flatten(unravel(ys[i])) for i in range(min(1, ys.shape[0]))]
     _, spec = rows[0]

@@ -359,7 +359,7 @@ def _layer(
         i, f, g, o = gnp.split(gates, 4, axis=-1)
         new_c = nn.sigmoid(f) * c + nn.sigmoid(i) * gnp.tanh(g)
         new_h = nn.sigmoid(o) * gnp.tanh(new_c)
-        # Behind the end of a sequence its state stays, from either side.
+        # After the end of a sequence its state is kept, in either direction.
         there = (time < lengths)[:, None]
         kept = gnp.where(there, new_h, h), gnp.where(there, new_c, c)
         return kept, gnp.where(there, new_h, 0)

@@ -1,4 +1,4 @@
-"""Everything a Graph is made of as JSON and pieces of memory, and back.
+"""All parts of a Graph as JSON and pieces of memory, and back.
 
 Floor 6. In: values from a closed list of types. Out: plain JSON that represents each exactly.
 Reading makes only values on that list: no name in the data is ever imported or run.

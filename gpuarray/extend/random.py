@@ -48,7 +48,7 @@ def define_prng_impl(
     name: str = "<unnamed>",
     tag: str = "?",
 ) -> KeyImpl:
-    """A generator of keys made of functions of words, for `random.key(seed, impl=...)`.
+    """A generator of keys defined by functions of words, for `random.key(seed, impl=...)`.
 
     The functions take one key: seed(int) -> words, split(words, shape) -> words[*shape, ...],
     random_bits(words, width, shape) -> uint[*shape], fold_in(words, number) -> words, where words
@@ -153,7 +153,7 @@ def random_seed(seeds: int | Any, impl: KeyImpl) -> Array:
     return vmap(lambda one: random_seed(one, impl))(seeds)
 
 
-# By how many bits each round rotates: the constants of Threefry-2x32 (Salmon and others, 2011).
+# The rotations of each round in bits: the constants of Threefry-2x32 (Salmon and others, 2011).
 _TURNS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 

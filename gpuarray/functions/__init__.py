@@ -1,4 +1,4 @@
-"""Functions made of functions: jit, vmap, rules of the user's own, and the programs behind them.
+"""Function transformations: jit, vmap, users' own rules, and the programs they make.
 
 Floor 6, below the namespaces of arrays, which use them. One module for each concept.
 """

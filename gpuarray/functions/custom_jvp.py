@@ -77,7 +77,7 @@ class custom_jvp(CustomFunction):
         Parameters
         ----------
         symbolic_zeros :
-            Tangents that are nothing come as SymbolicZero instead of as arrays of zeros.
+            Zero tangents are passed as SymbolicZero instead of as arrays of zeros.
         """
         check_rule("defjvp", "jvp", jvp)
         self.jvp, self.by_argument = jvp, False

@@ -150,7 +150,7 @@ def _unresolved(kind: str, fun: Callable, signature: inspect.Signature) -> str:
     )
 
 
-#: Methods by which rules are given: of functions with several kinds of rules, any layer has them.
+#: Methods that define rules: of functions with several kinds of rules, any layer has them.
 _RULES = ("def_vmap", "defjvp", "defjvps", "defvjp", "def_transpose")
 
 

@@ -93,8 +93,8 @@ class custom_vjp(CustomFunction):
         Parameters
         ----------
         symbolic_zeros :
-            `fwd` gets CustomVJPPrimals, which say whether they are differentiated, and cotangents
-            that are nothing come to `bwd` as SymbolicZero.
+            `fwd` gets CustomVJPPrimals, which record whether they are differentiated, and zero
+            cotangents are passed to `bwd` as SymbolicZero.
         optimize_remat :
             If `checkpoint` recomputes the residuals later, the first pass calls the function
             instead of `fwd`. Even without it, unread results of `fwd` are removed; a user's kernel

@@ -137,7 +137,7 @@ class Jitted:
         # As JAX does: with disable_jit the plain Python function runs, operation by operation.
         if config.state.disable_jit:
             return self._fun(*args, **kwargs)
-        # Most functions touch no mutable reference: find out by tracing, and remember the answer.
+        # Most functions use no mutable reference: find out by tracing, and remember the answer.
         if self._referring is None:
             try:
                 return self._call_without_references(args, kwargs)
@@ -286,7 +286,7 @@ class Jitted:
         with ranges.during(f"trace {self.__name__}", "compile"), traced:
             staged = misses.timed(info, lambda: stage_aux(flat, avals, info, threads=True))
         graph, out_spec = staged
-        # Where each result is placed, if options of `jit` say so.
+        # The place of each result, if options of `jit` give it.
         where = None
         if shardings is not None:
             result = tree.unflatten_raw(out_spec, graph.out_avals)

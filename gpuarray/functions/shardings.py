@@ -83,7 +83,7 @@ class Prefix(NamedTuple):
 
 
 class ShardingOptions(NamedTuple):
-    """Where a jitted function runs, as its options say it: part of its cache key.
+    """Where a jitted function runs according to its options: part of its cache key.
 
     `device` comes from `device=` or `backend=`, which move every argument, even committed ones.
     """
@@ -119,8 +119,8 @@ class ShardingOptions(NamedTuple):
         if self.outs is not None:
             paths = [f"result{path}" for path in tree.leaf_paths(result)]
             outs = self.outs.over(result, graph.out_avals, self.what, paths)
-        # One device, or one set of devices, for all that is said: by `device=`, by shardings, and
-        # by the mesh in context.
+        # One device, or one set of devices, for all requests: by `device=`, by shardings, and by
+        # the mesh in context.
         named = [s for s in (*ins, *outs) if s is not None]
         if any(map(is_abstract, named)):
             return Where(None, False, tuple(ins), tuple(outs), _mesh_of(self.what))

@@ -148,7 +148,7 @@ class Stage:
             if laid is not None:
                 structs[i] = structs[i].update(sharding=laid)
         info = tree.unflatten_raw(self._out_spec, structs)
-        return info if self.touched is None else info[1]  # behind the values of references
+        return info if self.touched is None else info[1]  # after the values of references
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
@@ -204,7 +204,7 @@ class Traced(Stage):
 
 
 class Lowered(Stage):
-    """A traced function and the plan made of it."""
+    """A traced function and its plan."""
 
     def compile(
         self,
@@ -268,7 +268,7 @@ class Lowered(Stage):
         """The plan: groups and library steps in order; one device's, where it is for several."""
         if self._team is not None:
             return self._team.plan
-        # The program may have been made of another graph of this structure, with other lines.
+        # The program may have been made from another graph of this structure, with other lines.
         executable, _ = self._program
         fusion = config.state.fusion
         if executable.graph is self.jaxpr and executable.plan.fusion == fusion:
@@ -288,7 +288,7 @@ class Lowered(Stage):
         return team_for(executable, self._places, self._where, constants)
 
     def as_text(self, dialect: str | None = None) -> str:
-        """The plan in words: one block a group or step."""
+        """The plan in words: one block for each group or step."""
         if dialect is not None:
             raise ValueError(
                 f"as_text has no dialects, got {dialect!r}: leave it out for the plan in words, or "

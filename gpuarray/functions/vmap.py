@@ -306,7 +306,7 @@ def _is_leaf(x: Any) -> bool:
 
 
 def _dims(in_axes: Any, args: tuple) -> list[int | None]:
-    """One axis a leaf of the positional arguments."""
+    """One axis for each leaf of the positional arguments."""
     if in_axes is None or _is_axis(in_axes):
         return [in_axes] * len(tree.flatten(args)[0])
     return tree.prefix_broadcast(in_axes, args, is_leaf=_is_leaf, name="vmap in_axes")
@@ -352,7 +352,7 @@ def mapped_size(
         shape = None if d is None else _shape_of(x, d)
         if shape is not None:
             found.setdefault(shape[d], []).append(i)
-    # Nothing is mapped: axis_size alone says how many.
+    # Nothing is mapped: axis_size alone gives the number.
     if not found:
         if axis_size is None and not leaves and what == "pmap":
             raise ValueError(
@@ -374,7 +374,7 @@ def mapped_size(
     size = next(iter(found))
     if len(found) == 1 and axis_size in (None, size):
         return size
-    # The lengths differ: say which arguments have which, the majority first, as JAX does.
+    # The lengths differ: list which arguments have which, the majority first, as JAX does.
     names = _argument_names(fun, args, kwargs)
     lines = [] if axis_size is None else [f"the `axis_size` argument was {axis_size}"]
     most = max(found, key=lambda n: len(found[n]))

@@ -32,10 +32,10 @@ def register_vmappable(
     from_elt: Callable[..., Any],
     make_iota: Callable[..., Any] | None,
 ) -> None:
-    """Say how `vmap` maps objects of a class.
+    """Define how `vmap` maps objects of a class.
 
-    in_axes and out_axes of such an object are of `spec_type`: an int, or a class of the library's
-    own that says which axis is meant.
+    in_axes and out_axes of such an object are of `spec_type`: an int, or a class of the library
+    that identifies the axis.
 
     to_elt(part, get_axis, x, axis): an element of x, made with part(array, axis) for its arrays.
     from_elt(part, size, element, axis): results as one object, made with part(size, array, axis).
@@ -76,7 +76,7 @@ def unregister_vmappable(data_type: type) -> None:
 
 
 def is_spec(x: Any) -> bool:
-    """Whether a library says with this object which axis of one of its own is mapped."""
+    """Whether an object is a library's way of naming the mapped axis of one of its own objects."""
     return any(type(x) is ways.spec for ways in _ways.values())
 
 
@@ -103,9 +103,9 @@ class Whole:
         return _ways[type(self.x)].element(box, None, self.x, axis)
 
     def rebuilt(self, size: int, axis: Any, unlike: Callable[[int], Exception]) -> Any:
-        """The object of all results, made of one element by the vmap that is being left.
+        """The object of all results, built from one element by the vmap that is ending.
 
-        unlike(dim): the error where elements that are said to be alike are not.
+        unlike(dim): the error if elements that are declared equal are not.
         """
         trace: Any = traces.state.trace
 

@@ -74,7 +74,8 @@ def is_undefined_primal(x: Any) -> bool:
 
 
 def defjvp(prim: Primitive, *rules: Callable[..., Any] | None) -> None:
-    """Give a function an operand: rule(tangent, *operands, **params) is its share of the tangent.
+    """Give one function for each operand: rule(tangent, *operands, **params) is its share of the
+    tangent.
 
     >>> from gpuarray.extend.core import Primitive
     >>> from gpuarray.interpreters import ad
@@ -108,7 +109,9 @@ def _defjvp(prim: Primitive, rules: tuple, apply: Callable[..., Any]) -> None:
 
 
 def deflinear2(prim: Primitive, transpose: Callable[..., Any]) -> None:
-    """Say that an operation is linear, and give its transpose: rule(ct, *operands, **params)."""
+    """Declare that an operation is linear, and give its transpose: rule(ct, *operands,
+    **params).
+    """
     prim.jvp = LINEAR
     primitive_transposes[prim] = transpose
 
@@ -174,7 +177,7 @@ def add_jaxvals(x: Any, y: Any) -> Any:
 
 
 def defbilinear(prim: Primitive, left: Callable[..., Any], right: Callable[..., Any]) -> None:
-    """Say that an operation of two operands is linear in each.
+    """Declare that an operation of two operands is linear in each.
 
     Parameters
     ----------

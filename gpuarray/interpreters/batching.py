@@ -89,7 +89,7 @@ axis_primitive_batchers = RuleTable("batch", _with_size_and_name, _size_rule_of,
 
 
 def defvectorized(prim: Primitive) -> None:
-    """Say that an operation works on each element alone.
+    """Declare that an operation works elementwise.
 
     >>> from gpuarray.extend.core import Primitive
     >>> from gpuarray.interpreters import batching

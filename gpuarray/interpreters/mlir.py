@@ -107,7 +107,7 @@ def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -
 def _typed(x: Any, stated: ShapedArray) -> Any:
     """Return a result of a lowering, as weakly typed as the primitive says."""
     aval = aval_of(x)
-    # It may return the numbers that elements of an extended dtype are made of.
+    # It may return the numbers that elements of an extended dtype consist of.
     if isinstance(stated.dtype, ExtendedDType):
         return to_edtype_p.bind(x, edtype=stated.dtype) if aval.dtype != stated.dtype else x
     if aval.dtype != stated.dtype or aval.weak_type == stated.weak_type:

@@ -150,9 +150,9 @@ def trace_to_jaxpr_dynamic(
     keep_inputs :
         Which inputs the Graph is to have.
     lower :
-        Taken for programs that give it; types that are made of arrays do not come here.
+        Accepted for compatibility; types that consist of arrays do not occur here.
     auto_dce :
-        Whether to leave out equations whose results nothing reads.
+        Whether to leave out equations whose results are not read.
 
     Examples
     --------

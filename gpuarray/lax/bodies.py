@@ -86,7 +86,7 @@ def stage_body(
         A function that, with `kind` and the other arguments, determines `fun`. While it lives,
         `fun` is not traced again for the same arguments.
     """
-    # Remembered by the user's function: a loop in a loop is traced once, not once a step.
+    # Cached for the user's function: an inner loop is traced once, not once for each step.
     if owner is not None:
         key = (kind or purpose, spec, tuple(avals))
         return remembered(

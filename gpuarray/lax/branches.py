@@ -94,7 +94,7 @@ def cond(
 def _predicate(pred: Any) -> Any:
     if pred is None:
         raise TypeError("cond predicate is None: pass a boolean or a number")
-    # Said here, since a list would otherwise be taken for a pytree of operands.
+    # Raised here, since a list would otherwise be taken for a pytree of operands.
     if not isinstance(pred, Tracer) and isinstance(pred, (list, tuple, str, dict)):
         raise TypeError(f"Pred must be a scalar, got {pred} of type {type(pred)}")
     if callable(pred):  # for misordered arguments

@@ -76,7 +76,7 @@ def dot_general(
     lhs, rhs = operands("dot_general", lhs, rhs)
     contracted, batched = util.pair(dimension_numbers, _NUMBERS)
     (lc, rc), (lb, rb) = util.pair(contracted, _NUMBERS), util.pair(batched, _NUMBERS)
-    # `out_sharding` is no parameter of the primitive: the result is placed afterwards.
+    # `out_sharding` is not a parameter of the primitive: the result is placed afterwards.
     check_product(aval_of(lhs), aval_of(rhs), (_ints(lc), _ints(rc)), out_sharding)
     with out_given(out_sharding):
         out = dot_general_p.bind(

@@ -1,7 +1,7 @@
 """Exchanges of pieces of different lengths between the elements along a named axis.
 
-Floor 6. In: rows, and which of them go to whom. Out: rows that came from others. It is made of
-collectives and ordinary operations, so every transformation and every kind of devices has it.
+Floor 6. In: rows, and the receiver of each. Out: rows received from others. It is built from
+collectives and ordinary operations, so every transformation and every kind of device supports it.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def ragged_all_to_all(
     known = chosen.clip(0)
     # Slices are in the order of their senders, as many from each.
     sender = known // (slices // size)
-    # Row r of a slice that is written from `targets` on is row r - targets behind its start; the
-    # sender's rows begin at sender * length.
+    # Row r of a slice that is written from `targets` on is row r - targets of it; the sender's rows
+    # begin at sender * length.
     at = sender * length + starts[known] + rows - targets[known]
     everyone = all_gather(operand, axis_name, axis_index_groups=axis_index_groups)
     received = reshape(everyone, (size * length, *rest))[at]

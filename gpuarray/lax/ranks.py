@@ -1,4 +1,4 @@
-"""What the setting numpy_rank_promotion asks of operands of different ranks.
+"""The setting numpy_rank_promotion, for operands of different ranks.
 
 Floor 6. In: the operands of a function that broadcasts them. Out: an error or a warning, where the
 setting wants one.
@@ -19,7 +19,7 @@ from gpuarray.sites import is_users_expression
 
 
 def check_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
-    """Warn or raise where the setting numpy_rank_promotion says so."""
+    """Warn or raise if the setting numpy_rank_promotion requires it."""
     setting = config.state.numpy_rank_promotion
     listed = " ".join(str(s) for s in shapes if s)
     if setting == "raise":

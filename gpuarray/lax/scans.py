@@ -94,7 +94,7 @@ def run_scan(
         def step(state, x):
             values, out = pure(*state, x)
             if not (isinstance(out, (tuple, list)) and len(out) == 2):
-                return out  # not the pair that a body returns, which is said there
+                return out  # not a pair, which is reported there
             # The pair again, with the references' values in the carry.
             return (values, out[0]), out[1]
 

@@ -1,7 +1,7 @@
 """Windows that select an element each, and merge values into the places of those.
 
-Floor 6. In: arrays, window geometry, and two Graphs of scalars. Out: an array, made of slices and
-pads: one of each for every place in a window.
+Floor 6. In: arrays, window geometry, and two Graphs of scalars. Out: an array, computed by slices
+and pads: one of each for every place in a window.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Products of block-scaled matrices: each block of narrow numbers in a row shares one scale.
 
 Floor 6. In: narrow arrays with their scales, or wide ones and how to quantize them. Out: wide
-Arrays. The numbers are exactly those of the formats; the product is made of the dequantized values.
+Arrays. The numbers are exactly those of the formats; the product is that of the dequantized values.
 """
 
 from __future__ import annotations

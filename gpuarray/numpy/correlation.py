@@ -147,7 +147,7 @@ def cov(
         kind = _inexact("cov", dtype)
         m = lax.convert_element_type(m, kind)
         y = None if y is None else lax.convert_element_type(y, kind)
-    # One variable a row from here on.
+    # One variable for each row from here on.
     samples = atleast_2d(m)
     if not rowvar and m.ndim != 1:
         samples = samples.T

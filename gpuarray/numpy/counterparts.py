@@ -68,7 +68,7 @@ _ASKED_OF_VALUES: dict[str, dict[str, Any]] = {
     "polymul": {"trim_leading_zeros": True},
 }
 
-#: Keywords that say how a result is computed and do not change it.
+#: Keywords that concern how a result is computed and do not change it.
 _IDLE = frozenset("kind overwrite_input subok".split())
 _IDLE_FOR = {
     "meshgrid": frozenset(["copy"]),
@@ -203,7 +203,7 @@ def _histograms(result, given):
     if dtypes.kind_of(heights.dtype) in "iu":
         heights = surface.astype(heights, float)
     bins = given.get("bins")
-    # histogramdd returns one list of edges, histogram2d one array an axis.
+    # histogramdd returns one list of edges, histogram2d one array for each axis.
     if isinstance(edges[0], list):
         each = bins if _is_list(bins) else [bins] * len(edges[0])
         return heights, [_like(e, b) for e, b in zip(edges[0], each, strict=True)]
@@ -231,10 +231,10 @@ NO_VALUE = inspect.signature(np.sum).parameters["initial"].default
 class _Parameter(NamedTuple):
     """One parameter of NumPy's function."""
 
-    name: str | None  # : name here; None if there is no counterpart
+    name: str | None  #: name here; None if there is no counterpart
     default: Any
     convert: Callable[[Any], Any] | None
-    is_idle: bool  # : concerns how the result is computed, not its value
+    is_idle: bool  #: concerns how the result is computed, not its value
 
 
 class Counterpart:

@@ -44,8 +44,8 @@ def _is_other(x: Any) -> bool:
 
 
 def _promoting(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Call a function of ours for one of NumPy's, which promotes as ever: the settings about that
-    are about this library's own.
+    """Call a function of this library for one of NumPy's, with NumPy's promotion: the settings
+    about that concern only this library's own functions.
     """
     state = config.state
     if state.numpy_dtype_promotion == "standard" and state.numpy_rank_promotion == "allow":

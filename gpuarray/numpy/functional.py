@@ -38,7 +38,7 @@ def fromfunction(function: Callable[..., Any], shape, *, dtype=float, **kwargs) 
            [10, 11, 12]], dtype=int32)
     """
     shape, dtype = canonicalize_shape(shape), dtypes.check_user_dtype(dtype, "fromfunction")
-    # One vmap an axis.
+    # One vmap for each axis.
     for axis in range(len(shape) - 1, -1, -1):  # the last axis is the innermost
         mapped = tuple([0 if i == axis else None for i in range(len(shape))])
         function = vmap(function, in_axes=mapped)

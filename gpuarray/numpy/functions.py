@@ -387,7 +387,7 @@ def _any_complex(*xs: Any, **named: Any) -> bool:
     return any(kind_of(aval_of(value(v)).dtype) == "c" for v in given)
 
 
-# Complex numbers are an error of their own.
+# Complex numbers raise a different error.
 @checking_users("clip", unless=_any_complex)
 def clip(arr=None, /, min=None, max=None) -> Array:
     """Values limited to [min, max]; either limit may be left out.
@@ -477,6 +477,7 @@ def angle(z, deg: bool = False) -> Array:
     if kind_of(z.dtype) in "biu":
         z = as_type(z, dtypes.default_float())
     out = arctan2(imag(z), real(z))
-    # The imaginary part of a real number is no number of the caller's: its angle is strongly typed.
+    # The imaginary part of a real number does not come from the caller: its angle is strongly
+    # typed.
     out = as_type(out, out.dtype, out.weak_type and kind_of(z.dtype) == "c")
     return rad2deg(out) if deg else out

@@ -349,7 +349,7 @@ def ravel_multi_index(
         found = [mod(reaching(i, n), n) for i, n in zip(found, lengths, strict=True)]
     elif mode != "ignore":
         raise ValueError(f"invalid mode={mode!r}. Expected 'raise', 'wrap', 'clip', or 'ignore'.")
-    # How far one step along each axis is in the flattened array.
+    # The stride of each axis in the flattened array.
     if order == "C":
         strides = [math.prod(lengths[i + 1 :]) for i in range(len(lengths))]
     elif order == "F":

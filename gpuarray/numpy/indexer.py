@@ -40,7 +40,7 @@ class KnownIndex:
 
 
 class IndexTarget(NamedTuple):
-    """The elements an index points at, as gather and scatter say it."""
+    """The elements selected by an index, in terms of gather and scatter."""
 
     expand: tuple[int, ...]  # axes of length 1 to give the operand first (for scalar booleans)
     starts: list[tuple[Any, tuple[int, ...]]]  # index values, and the batch axes each one spans
@@ -219,8 +219,9 @@ def check_static(shape: tuple[int, ...], index: Any) -> None:
 
 
 def _entries(shape, index):
-    """The index with one entry an axis (and the Nones): ints, full slices for an Ellipsis, masks as
-    positions. An Ellipsis of no axes stays, since index arrays on its two sides are not adjacent.
+    """The index with one entry for each axis (and the Nones): ints, full slices for an Ellipsis,
+    masks as positions. An Ellipsis of no axes stays, since index arrays on its two sides are not
+    adjacent.
     """
     if isinstance(index, (list, range)) and not _state.permissive:
         instead = "tuple" if any(map(_is_entry, index)) else "array"
@@ -442,7 +443,7 @@ def start_indices(t: IndexTarget):
         is_base() or any(isinstance(v, np.ndarray) for v in values)
     ):
         return np.concatenate([_spread(np.asarray(v), dims, full) for v, dims in t.starts], -1)
-    # One column an axis, of one dtype.
+    # One column for each axis, of one dtype.
     common = _index_dtype(values)
     columns = []
     for value, spans in t.starts:

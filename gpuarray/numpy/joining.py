@@ -136,7 +136,7 @@ def hstack(tup, dtype=None) -> Array:
 
 
 def vstack(tup, dtype=None) -> Array:
-    """Arrays joined one under the other: along axis 0, rows being made of (n,) arrays.
+    """Arrays stacked vertically: joined along axis 0, with (n,) arrays as rows.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.vstack([gnp.arange(2), gnp.arange(2)])
@@ -423,7 +423,7 @@ def repeat(
 
 
 def _repeat_all(a: Array, times: Any, axis: int) -> Array:
-    # One number for all: a new axis behind the repeated one, merged with it.
+    # One number for all: a new axis after the repeated one, merged with it.
     spread = lax.broadcast_in_dim(
         a,
         (*a.shape[: axis + 1], times, *a.shape[axis + 1 :]),
@@ -443,7 +443,7 @@ def _repeat_traced(a: Array, repeats: Any, axis: int, total: int) -> Array:
     # Element i begins where the counts of all before it add up to.
     begins = lax.sub(lax.cumsum(counts), counts)
     # An element that is not repeated begins where the next one does: both marks add up, and the
-    # running sum steps over it. Starts behind the end are dropped.
+    # running sum steps over it. Starts past the end are dropped.
     marks = lax.full((total,), 0, np.int32).at[begins].add(1)
     return getitem(a, (slice(None),) * axis + (lax.sub(lax.cumsum(marks), np.int32(1)),))
 

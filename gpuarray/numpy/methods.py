@@ -1,4 +1,4 @@
-"""The functions behind the methods and operators of Array, which is defined on a lower floor.
+"""The implementations of the methods and operators of Array, which is defined on a lower floor.
 
 Floor 6. core/value.py declares each method and looks its function up in `surface`; this module
 fills `surface`. Operators get the plain functions, not the ufunc objects, to save a call.

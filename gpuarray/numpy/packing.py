@@ -18,7 +18,7 @@ from gpuarray.util import canonical_axis
 
 
 def _bit_order(bitorder: str) -> np.ndarray:
-    """By how much each of eight bits is shifted."""
+    """The shift of each of eight bits."""
     if bitorder not in ("little", "big"):
         raise ValueError("'order' must be either 'little' or 'big'")
     shifts = np.arange(8, dtype=np.uint8)

@@ -120,7 +120,7 @@ def _conversion(
     Parameters
     ----------
     decided :
-        Whether an operand beside it makes the result strongly typed, where it is to be.
+        Whether the other operand makes the result strongly typed.
     """
     if not isinstance(key, type):
         # None: nothing to convert.
@@ -155,7 +155,7 @@ def _conversion(
             return lambda x: python(machine_int(x))
         return None if key is python else python
     if dtypes.is_beyond(dtype):
-        full = dtypes.as_dtype(key).type  # the value is narrowed by no setting on its way
+        full = dtypes.as_dtype(key).type  # no setting narrows the value
         aval = ShapedArray((), dtype)
         return lambda x: array_of(_quietly(full(x).astype, dtype), aval)
     # A Python number combined with an array takes the array's dtype.

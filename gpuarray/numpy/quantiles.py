@@ -300,7 +300,7 @@ def _position(q: Array, count: Array, method: str) -> Array:
 
 
 def _weighted_position(q: Array, loads: Array) -> Array:
-    """The first element by which the weights before it and its own reach the fraction q of all."""
+    """The first element whose cumulative weight reaches the fraction q of the total."""
     running = cumsum(loads, axis=loads.ndim - 1)
     total = lax.slice_in_dim(running, loads.shape[-1] - 1, loads.shape[-1], axis=loads.ndim - 1)
     shape = q.shape + loads.shape

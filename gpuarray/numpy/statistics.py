@@ -73,7 +73,7 @@ def mean(a, axis=None, dtype=None, out=None, keepdims: bool = False, *, where=No
 
     Shape contract: those axes go, or become 1 with `keepdims`. Integers have float means; half
     precision is summed in float32. An integer `dtype` is that of the elements, of the sum and of
-    the mean, which is cut off. The mean of nothing is nan.
+    the mean, which is truncated. The mean of an empty array is nan.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.mean(gnp.array([[1, 2], [3, 5]]), axis=0)
@@ -174,7 +174,7 @@ def var(
     """The variance of elements along `axis`: the mean of |a - mean|**2 over count - ddof.
 
     Shape contract: those axes go, or become 1 with `keepdims`; real for complex numbers. `mean`, if
-    known, has those axes as 1. The variance over nothing (count <= ddof) is nan.
+    known, has those axes as 1. The variance is nan if count <= ddof.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.var(gnp.array([1.0, 3.0, 5.0]), ddof=1)

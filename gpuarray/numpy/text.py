@@ -71,8 +71,8 @@ def savez(file: str | os.PathLike | IO[bytes], *args, allow_pickle: bool = True,
 def load(file: str | os.PathLike | IO[bytes], *args: Any, **kwargs: Any) -> Any:
     """Read an array from a .npy file, or the archive of a .npz file; arguments are NumPy's.
 
-    With `allow_pickle=True`, arrays of objects are read, which stay NumPy's. Reading a pickle runs
-    whatever is in it: say so only of files that you trust.
+    With `allow_pickle=True`, arrays of objects are read, which remain NumPy arrays. Reading a
+    pickle runs arbitrary code in it: use it only for files that you trust.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.save("x.npy", gnp.ones(2))

@@ -248,7 +248,7 @@ class ufunc:
         """`a` with the function applied at some positions, once for every time they are named.
 
         Shape contract: the shape of a; b broadcasts against a[indices]. Arrays are immutable, so
-        `inplace=False` has to be said and the result used.
+        `inplace=False` is required and the result must be used.
 
         >>> import gpuarray.numpy as gnp
         >>> gnp.add.at(gnp.zeros(3, int), gnp.array([0, 2, 2]), 1, inplace=False)

@@ -282,7 +282,7 @@ def _update(
     # Values follow the array, whose memory the result is in.
     if given.layout is not aval.layout:
         values = in_memory(values, aval.memory_space)
-    # The result keeps the dtype of x: say so where values may not fit.
+    # The result keeps the dtype of x: warn if values may not fit.
     if given.dtype != aval.dtype:
         warn_unsafe(aval, given)
     plain = not aval.weak_type and cuts_of(aval.layout) is None

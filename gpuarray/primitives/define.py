@@ -175,7 +175,7 @@ def elementwise(
 
     if defaults and "show" not in rules:
         rules["show"] = hide_defaults(defaults)
-    rules.setdefault("transpose", NOT_LINEAR)  # most are not, and the others say so
+    rules.setdefault("transpose", NOT_LINEAR)  # most are not linear, and the others define it
     return Primitive(
         name,
         Kind.POINTWISE,

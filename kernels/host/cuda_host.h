@@ -61,7 +61,7 @@ template <class T> inline T sim_shfl_down(unsigned line, unsigned mask, T v, uns
 template <class T> inline T sim_shfl_up(unsigned line, unsigned mask, T v, unsigned by, int width = 32) {
     return sim_shuffle(mask, v, width, line, [=](int lane) { return lane - (int)by; });
 }
-// Of which lanes `v` is not 0, a bit each.
+// A mask of the lanes in which `v` is not 0.
 SIM_UNWATCHED unsigned sim_ballot(unsigned line, unsigned mask, int v) {
     const sim_lanes* all = sim_exchange(mask, v != 0, line);
     unsigned bits = 0;
@@ -84,7 +84,7 @@ template <class T> SIM_UNWATCHED unsigned sim_match(unsigned line, unsigned mask
 #define __shfl_down_sync(...) sim_shfl_down(__LINE__, __VA_ARGS__)
 #define __shfl_up_sync(...) sim_shfl_up(__LINE__, __VA_ARGS__)
 
-// ---- atomics: threads take turns, so reading and writing are never apart ----
+// ---- atomics: threads take turns, so a read and its write cannot be separated ----
 template <class T, class Change> SIM_UNWATCHED T sim_change(T* at, Change change) {
     sim_atomic(at, sizeof(T));
     const T old = *at;
@@ -111,7 +111,7 @@ template <class T> inline T atomicCAS(T* at, sim_plain<T> expected, sim_plain<T>
     return sim_change(at, [=](T old) { return old == expected ? v : old; });
 }
 
-// ---- how a kernel is called: its arguments lie one after another behind `args` ----
+// ---- how a kernel is called: its arguments are consecutive in `args` ----
 struct sim_call {
     template <class... A> __attribute__((no_sanitize("thread"))) sim_call(void (*kernel)(A...), A... args) { kernel(args...); }
 };

@@ -59,7 +59,7 @@ struct Ticket {  // an atomic after a fence
     const void* at;
     Mark by;
 };
-struct Seen {  // an atomic of this block: it knows of the tickets before it
+struct Seen {  // an atomic of this block: it has seen the tickets before it
     const void* at;
     size_t tickets;
     Mark by;
@@ -84,7 +84,7 @@ Mark mark() { return {now.block, now.epoch, now.thread, now.warp, now.fences}; }
 bool announced(const Mark& m) {
     for (const Seen& s : seen) {
         const bool own = s.by.thread == now.thread && s.fenced_at != 0;
-        const bool passed_on = s.by.epoch < now.epoch;  // a barrier lies between
+        const bool passed_on = s.by.epoch < now.epoch;  // there is a barrier in between
         const bool fenced = (s.fenced_at != 0 && s.fenced_at < now.epoch) || now.fenced_at > s.by.epoch;
         if (!own && !(passed_on && fenced)) continue;
         for (size_t k = 0; k < s.tickets; ++k) {
@@ -127,7 +127,8 @@ void misaligned(const Watched& r, const char* at, size_t bytes) {
          bytes, block_number(now.block), now.thread);
 }
 
-// Most accesses are in the region of the one before; of the others the places alone are read, which lie close together.
+// Most accesses are in the region of the previous one; for the others only the addresses are read, which are close
+// together.
 Watched* region_of(const char* at) {
     if ((size_t)(at - places[last].at) < places[last].bytes) return &regions[last];
     for (size_t i = 0; i < regions.size(); ++i)
@@ -196,7 +197,7 @@ void check(const void* p, size_t bytes, bool writes, bool atomic, bool aligned) 
              now.thread);
     } else {
         const size_t start = (size_t)(at - r->at);
-        if (r->kind != INPUT) {  // what nobody writes needs no order
+        if (r->kind != INPUT) {  // memory that is never written needs no order
             const int shared = __builtin_ctzll(start | bytes);
             if (shared < r->unit && r->unit > r->shift) divide(*r, shared > r->shift ? shared : r->shift);
             r->touched = true;
@@ -219,7 +220,7 @@ void watch(const Region* given, int many, bool counted) {
         r.moved = {};
         (Region&)r = given[i];
         r.mapped = ((r.bytes >> r.shift) + 17) * sizeof(Cell);
-        // Untouched pages cost nothing, so a sparse buffer of many gigabytes can be watched; only it is not divided.
+        // Untouched pages cost nothing, so a sparse buffer of many gigabytes can be watched; only its unit is coarser.
         r.unit = r.bytes < 1 << 24 && r.shift < 4 ? 4 : r.shift;
         r.touched = false;
         const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;

@@ -107,7 +107,7 @@ bool prepare(Fiber* f) {
     f->context.uc_link = nullptr;
     makecontext(&f->context, run_thread, 0);
 #else
-    // Not all at the same place of their pages: the near cache holds few such lines.
+    // Staggered within their pages: L1 holds few lines with the same offset.
     void** top = (void**)(f->stack + STACK - (size_t)(f - fibers) % 64 * 192);
     *--top = nullptr;  // where a return address would be: the stack is aligned as after a call
     *--top = (void*)run_thread;
@@ -234,8 +234,8 @@ void sim_warp_barrier(unsigned mask, unsigned line) {
     ++now.warp;
 }
 
-// Runs a kernel; 0, or 1 where sim_error() says what is wrong. shape: grid x y z, block x y z. Of the blocks, those from
-// `from` on, `many` of them (0: all). What it moves is written to `counts`, unless that is null.
+// Runs a kernel; returns 0, or 1 if sim_error() has a message. shape: grid x y z, block x y z. Runs `many` blocks (0:
+// all), starting with `from`. The data moved is written to `counts`, unless that is null.
 int sim_launch(void (*kernel)(void**), void** args, const unsigned* shape, const Region* regions, int n_regions,
                uint64_t seed, uint64_t from, uint64_t many, Moved* counts) {
     failed = false;
@@ -274,7 +274,7 @@ int sim_launch(void (*kernel)(void**), void** args, const unsigned* shape, const
         now.block = ++stamps;
         now.epoch = 1;
         sim.block = {b % shape[0], b / shape[0] % shape[1], b / (shape[0] * shape[1])};
-        // Poison: what a kernel reads before it wrote is nan, -1 or true.
+        // Poison: memory read before it is written is nan, -1 or true.
         for (int r = 0; r < n_regions; ++r)
             if (regions[r].kind == SHARED) memset(regions[r].at, 0xff, regions[r].bytes);
         watch_block();

@@ -1,4 +1,4 @@
-// What other blocks are made of.
+// Building blocks of the other files.
 
 //@ ga_fma
 // a * b + c, in one rounding where the CPU has an instruction for it.

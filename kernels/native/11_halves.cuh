@@ -99,7 +99,7 @@ GA_INLINE void ga_as_halves(float* at) {
     x = ga_half_to_float(ga_float_to_half(x));
     __builtin_memcpy(at, &x, GA_HALVES * sizeof *at);
 }
-// A turn for each place of a block: not unrolled, since compilers make a vector of a loop.
+// An iteration for each place of a block: not unrolled, because compilers vectorise a loop.
 template <class F> GA_INLINE void ga_each_half(ga_index first, F turn) {
 #pragma GCC unroll 1
     for (int l = 0; l < GA_HALVES; ++l) turn(first + l, l);

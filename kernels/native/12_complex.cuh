@@ -14,8 +14,8 @@ typedef ga_complex<double> ga_c128;
 template <class T> GA_INLINE ga_complex<T> operator+(ga_complex<T> a, ga_complex<T> b) { return {a.re + b.re, a.im + b.im}; }
 template <class T> GA_INLINE ga_complex<T> operator-(ga_complex<T> a, ga_complex<T> b) { return {a.re - b.re, a.im - b.im}; }
 template <class T> GA_INLINE ga_complex<T> operator-(ga_complex<T> a) { return {-a.re, -a.im}; }
-// One rounding of the second product and of the sum, as in NumPy's loops: these are infinite where a product alone overflows.
-// g++ 12 does so to one part of the two by itself where it finds both, which it was told not to.
+// One rounding of the second product and of the sum, as in NumPy's loops: these are infinite where a product alone
+// overflows. g++ 12 does so for one of the two parts if it finds both, despite the flag that forbids it.
 template <class T> GA_INLINE ga_complex<T> operator*(ga_complex<T> a, ga_complex<T> b) {
     return {ga_fma(a.re, b.re, -(a.im * b.im)), ga_fma(a.re, b.im, a.im * b.re)};
 }

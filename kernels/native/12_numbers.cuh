@@ -12,8 +12,8 @@ template <class T> GA_INLINE T ga_min(T a, T b) {
 }
 
 //@ ga_saturate ga_or_zero
-// A float as an integer: towards zero; nan gives 0, out of range saturates. By bits and no choices: g++ follows each choice
-// of a constant through all comparisons of it, and what is left of a loop then is not vectorised.
+// A float as an integer: towards zero; nan gives 0, out of range saturates. By bits and without choices: g++ propagates
+// each choice of a constant through all its comparisons, and the remaining loop is then not vectorised.
 GA_INLINE float ga_or_zero(float x, bool wanted) { return __uint_as_float(__float_as_uint(x) & -(unsigned)wanted); }
 GA_INLINE double ga_or_zero(double x, bool wanted) { return __longlong_as_double(__double_as_longlong(x) & -(long long)wanted); }
 template <class T, class F> GA_INLINE T ga_saturate(F x) {

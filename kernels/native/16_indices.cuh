@@ -46,8 +46,8 @@ template <bool RIGHT, bool HALF, class M, class T, class I> GA_INLINE I ga_searc
 }
 
 //@ ga_search_each
-// Where each of several numbers belongs, eight at a time: a search waits for every element that it looks at, and meanwhile
-// the others go on.
+// The insertion point of each of several numbers, eight at a time: a search waits for every element that it reads, and
+// meanwhile the others continue.
 template <ga_index COUNT, bool RIGHT, bool HALF, bool NUMBER, class M, class I, class T, class R>
 GA_INLINE void ga_search_beside(const M* sorted, I n, const T* x, R* found) {
     GA_LOCAL I first[COUNT];

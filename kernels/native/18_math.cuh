@@ -59,7 +59,7 @@ GA_INLINE double ga_exp_rest(double x, double n) {
 }
 
 //@ ga_exp_series
-// (exp(f) - 1 - f) / f^2 for |f| <= log(2) / 2. In float the small terms in pairs, which do not wait for one another.
+// (exp(f) - 1 - f) / f^2 for |f| <= log(2) / 2. In float the small terms are added in pairs, which are independent.
 GA_INLINE float ga_exp_series(float f) {
     const float high = ga_fma(f, 0.00019919911574106663f, 0.0013947213742f);
     const float middle = ga_fma(f, 0.0083332620561f, 0.041666254401f);
@@ -159,7 +159,7 @@ GA_INLINE double ga_expm1(double x) {
 }
 
 //@ ga_exp_wide
-// exp(t) for |t| <= 700, in double, but for 30 bits.
+// exp(t) for |t| <= 700, in double, to 30 bits.
 GA_INLINE double ga_exp_wide(double t) {
     const double turns = ga_fma(t, 1.4426950408889634, 6755399441055744.0);
     const double f = ga_fma(turns - 6755399441055744.0, -0.6931471805599453, t);
@@ -171,7 +171,7 @@ GA_INLINE double ga_exp_wide(double t) {
 }
 
 //@ ga_logistic
-// 1 / (1 + 2^n y), from both sides times 2^-n/2, which neither overflows nor ends early.
+// 1 / (1 + 2^n y), with both sides multiplied by 2^-n/2, which neither overflows nor underflows early.
 GA_INLINE float ga_logistic(float x) {
     const float t = x > 104.0f ? 104.0f : x, turns = ga_turns_most<254 + 150>(ga_turns<254>(t, -1.44269504f));
     const float f = ga_exp_rest(-t, ga_turns_float<254>(turns));
@@ -516,8 +516,8 @@ GA_INLINE double ga_acos(double x) { return acos(x); }
 // ---- remainders ----
 
 //@ ga_fmod_in
-// From a quotient in double, which may be an integer too large or too small; what is left is exact. For a loop that is run
-// again for all numbers if some quotient is very large, or no number.
+// From a quotient in double, which may be an integer too large or too small; the remainder is exact. For a loop that is
+// repeated for all numbers if some quotient is very large, or nan.
 template <bool NEAR> GA_INLINE float ga_fmod_in(int& far, float a, float b) {
 #ifdef __FMA__
     if constexpr (!NEAR) return ga_fmod(a, b);

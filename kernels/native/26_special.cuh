@@ -1,7 +1,7 @@
 // Special functions of floats for a CPU: without branches, loops and calls, so that loops of them are vectorised.
 //
-// They are computed in double, with polynomials that are near-minimax there (Chebyshev interpolation in 40 digits), and
-// rounded once: within 1 unit in the last place, log |gamma| within 2 beside its zeros. Those of doubles are the prelude's.
+// They are computed in double, with near-minimax polynomials (Chebyshev interpolation in 40 digits), and rounded once:
+// within 1 unit in the last place, log |gamma| within 2 near its zeros. Those of doubles are the prelude's.
 
 //@ ga_erf_inv
 // The prelude's two polynomials, both of them, and a choice; 1 - x x is rounded once where there is an fma.
@@ -18,7 +18,8 @@ GA_INLINE float ga_erf_inv(float x) {
 }
 
 //@ ga_erf_inv_double if ga_erf_inv
-// The prelude's three polynomials, all of them; the logarithm of 1 - x x with what the product's rounding leaves.
+// The prelude's three polynomials, all evaluated; the logarithm of 1 - x x is corrected by the rounding error of the
+// product.
 GA_INLINE double ga_erf_inv(double x) {
     const double t = -x * x, left = ga_fma(-x, x, -t) / (t + 1.0);
     const double w = -(ga_log1p(t) + (t == -1.0 ? 0.0 : left)), root = __builtin_sqrt(w);
@@ -46,8 +47,8 @@ GA_INLINE double ga_erf_inv(double x) {
 }
 
 //@ ga_erfcx_above
-// e^(a a) erfc(a) for finite a >= 0: a polynomial in r = 1 / (a + 2.5), which is a float's, made better once. Its even and
-// its odd terms do not wait for one another.
+// e^(a a) erfc(a) for finite a >= 0: a polynomial in r = 1 / (a + 2.5), computed in float and refined by one step. Its
+// even and its odd terms are independent.
 GA_INLINE double ga_erfcx_above(float a) {
     const double s = a + 2.5, r0 = 1.0f / (a + 2.5f), r = ga_fma(r0, ga_fma(-r0, s, 1.0), r0), r2 = r * r;
     const double even = ga_horner(

@@ -1,7 +1,7 @@
 // Zeta functions of floats for a CPU, for operands that need short sums; loops of others are run again by the prelude's.
 
 //@ ga_inverse_power
-// a^-s for a > 0; for exponents that the compiler knows without a logarithm.
+// a^-s for a > 0; without a logarithm if the compiler knows the exponent.
 GA_INLINE double ga_inverse_power(double a, double s) {
     if (__builtin_constant_p(s) && s == 2.0) return 1.0 / (a * a);
     if (__builtin_constant_p(s) && s == 3.0) return 1.0 / (a * a * a);

@@ -1,8 +1,9 @@
-// Ways through memory: squares that are turned, results that are stored past the cache.
+// Data movement: transposed squares, and stores that bypass the cache.
 
 //@ ga_turn
-// to[i][j] = from[j][i] for i < n, j < m, where neighbours are along j in `to` and along i in `from`; rows are `across` and
-// `along` elements apart. Squares of 8 x 8 are turned in registers: pairs, then pairs of pairs, then halves change places.
+// to[i][j] = from[j][i] for i < n, j < m, where neighbours are along j in `to` and along i in `from`; rows are `across`
+// and `along` elements apart. Squares of 8 x 8 are transposed in registers: pairs, then pairs of pairs, then halves are
+// exchanged.
 template <class T> struct ga_turned {
     typedef T moved;
     enum { SIDE = 1 };
@@ -86,7 +87,7 @@ template <class T> static inline void ga_stream(T* GA_ALONE to, const T* GA_ALON
 }
 
 //@ ga_streamed
-// What was stored past the cache is there for other threads from here on.
+// Make stores that bypassed the cache visible to other threads.
 static inline void ga_streamed() {
 #ifdef __SSE2__
     __builtin_ia32_sfence();
@@ -94,5 +95,5 @@ static inline void ga_streamed() {
 }
 
 //@ ga_fetch
-// Ask for the line of a place that will be read soon. It may be a place that does not exist.
+// Prefetch the line of an address that will be read soon. The address need not be valid.
 template <class T> GA_INLINE void ga_fetch(const T* place) { __builtin_prefetch(place, 0, 2); }

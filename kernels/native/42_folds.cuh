@@ -70,8 +70,9 @@ template <class T> GA_INLINE ga_arg<T> ga_argmin(ga_arg<T> a, ga_arg<T> b) {
 }
 
 //@ ga_arg_so_far ga_arg_first ga_arg_by
-// The fold of a short row, whose elements come in order: of equal ones the first is there already, so that one comparison of
-// keys decides. They are as wide as the numbers, and those of argmax are turned round. An empty fold is at the first place.
+// The fold of a short row, whose elements come in order: among equal ones the first is already there, so one comparison
+// of keys decides. Keys are as wide as the numbers, and those of argmax are inverted. An empty fold is at the first
+// place.
 template <class T> struct ga_arg_so_far {
     typedef typename ga_place_type<(sizeof(T) > 4 ? 8 : 4)>::type key_type;
     key_type key, at;
@@ -98,7 +99,8 @@ template <class T> GA_INLINE auto ga_argmin_begun(ga_arg<T> x) {
 template <class T> GA_INLINE auto ga_argmin(ga_arg_so_far<T> a, ga_arg<T> b) { return ga_arg_first(a, ga_argmin_begun(b)); }
 
 //@ ga_argmax_of_lanes if ga_parts_of_arg ga_argmax
-// An element behind those of its lane: taken if it is the first, or larger, or not comparable, as nan. Nothing is behind nan.
+// Fold an element that comes after those of its lane: it is taken if it is the first, or larger, or not comparable, as
+// nan. Nothing replaces a nan.
 template <class T> GA_INLINE auto ga_argmax(ga_arg_at<T> a, ga_arg<T> b) {
     typedef typename ga_arg_at<T>::place place;
     const bool take = (!(b.value <= a.value) & (a.value == a.value)) | (a.at == (place)-1);

@@ -20,15 +20,15 @@ static void ga_integers_widened(ga_index first, ga_index last, const T* GA_ALONE
 }
 
 //@ ga_integers_narrowed
-// Floats that are integers as such, which wrap.
+// Floats with integer values as integers, which wrap.
 template <class T, class F>
 static void ga_integers_narrowed(ga_index first, ga_index last, const F* GA_ALONE from, T* GA_ALONE to) {
     for (ga_index i = first; i < last; ++i) to[i] = (T)(long long)from[i];
 }
 
 //@ ga_along ga_offsets ga_offsets_along
-// Several products: LENGTH of them, whose operands and results are so far apart; and where the i-th begins, along several
-// such axes, the last the fastest.
+// Several products: LENGTH of them, with these strides of operands and results; and the offset of the i-th, along
+// several such axes, the last the fastest.
 template <ga_index LENGTH, ga_index X, ga_index Y, ga_index O> struct ga_along {
     enum : ga_index { length = LENGTH, x = X, y = Y, o = O };
 };
@@ -76,7 +76,8 @@ GA_INLINE void ga_matmul_columns(const T* GA_ALONE x, const T* GA_ALONE y, T* GA
     for (; m + R <= M; m += R) ga_matmul_tile<R, C, N, K, XM, XK, YN, YK>(x + m * XM, y, o + m * N);
     for (; m < M; ++m) ga_matmul_tile<1, C, N, K, XM, XK, YN, YK>(x + m * XM, y, o + m * N);
 }
-// Elements that lie along the sum in both operands: partial sums side by side, merged in a fixed order, for C columns.
+// Elements that are contiguous along the sum in both operands: partial sums side by side, merged in a fixed order, for
+// C columns.
 template <ga_index C, ga_index K, ga_index YN, class T>
 GA_INLINE void ga_matmul_dots(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
     constexpr ga_index L = 16;
@@ -106,7 +107,7 @@ GA_INLINE void ga_matmul_of(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALON
             for (; n < N; ++n) ga_matmul_dots<1, K, YN>(x + m * XM, y + n * YN, o + m * OM + n);
         }
     } else if constexpr (N == 1 && OM == 1 && XM == 1 && M > 1) {
-        // Rows that lie side by side: the product of the operands in the other order.
+        // Adjacent rows: the product of the operands in the other order.
         ga_matmul_of<1, M, K, 0, YK, XM, XK, M>(y, x, o);
     } else {
         // A row alone needs more sums at a time, so that an addition does not wait for the one before it.
@@ -117,8 +118,8 @@ GA_INLINE void ga_matmul_of(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALON
         if constexpr (N % C != 0) ga_matmul_columns<N % C, M, OM, K, XM, XK, YN, YK>(x, y + n * YN, o + n);
     }
 }
-// Columns that lie side by side go into vectors, so operands that do so the other way are turned first, if they are small.
-// Tasks are blocks of R rows; those of a result are OM apart.
+// Adjacent columns go into vectors, so operands with another layout are transposed first, if they are small. Tasks are
+// blocks of R rows; those of a result are OM apart.
 template <class T, ga_index R, ga_index M, ga_index N, ga_index K, ga_index XM, ga_index XK, ga_index YN, ga_index YK,
           ga_index OM, class... B>
 static inline void ga_matmul(ga_index first, ga_index last, const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
@@ -176,8 +177,9 @@ GA_INLINE void ga_matmul_tile(const ga_complex<T>* GA_ALONE x, const ga_complex<
 }
 
 //@ ga_blas ga_blas_alone ga_blas_of
-// The functions gemm, gemv and trsm that SciPy hands to compiled code, each for floats, doubles and complex numbers of both; and
-// how a call says that it needs the library for itself, on one thread; set when the unit is loaded.
+// The functions gemm, gemv and trsm that SciPy exports for compiled code, each for floats, doubles and complex numbers
+// of both; and the function by which a call requests the library for itself, on one thread; set when the unit is
+// loaded.
 GA_CALLED void* ga_blas[12];
 void* ga_blas[12];
 template <class T> struct ga_blas_of {
@@ -207,13 +209,13 @@ template <class T> inline void ga_gemv_of(char turned, int m, int n, const T* a,
     int next = 1;
     ((call)ga_blas[ga_blas_of<T>::gemv])(&turned, &m, &n, &one, a, &ma, x, &step, &zero, o, &next);
 }
-// As `ga_matmul`, in pieces of PM rows and PN columns of a result with rows OM apart. What the library does with a piece on one thread does
-// not depend on how many there are. One of the two strides of each matrix is 1.
+// As `ga_matmul`, in pieces of PM rows and PN columns of a result with rows OM apart. The library's result for a piece
+// on one thread does not depend on the number of pieces. One of the two strides of each matrix is 1.
 template <class T, ga_index PM, ga_index PN, ga_index M, ga_index N, ga_index K, ga_index XM, ga_index XK, ga_index YN,
           ga_index YK, ga_index OM, class... B>
 static void ga_gemm(ga_index first, ga_index last, const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
     constexpr ga_index down = (M + PM - 1) / PM, across = (N + PN - 1) / PN;
-    // For less work the library takes one thread by itself.
+    // For less work the library uses one thread anyway.
     constexpr bool large = PM * PN * K > (M == 1 || N == 1 ? 1 << 13 : 1 << 17);
     if (large) ga_blas_alone(true);
     for (ga_index task = first; task < last; ++task) {
@@ -229,7 +231,7 @@ static void ga_gemm(ga_index first, ga_index last, const T* GA_ALONE x, const T*
             if (XM == 1) ga_gemv_of('N', rows, k, left, (int)XK, right, (int)YK, out);
             else ga_gemv_of('T', k, rows, left, (int)XM, right, (int)YK, out);
         } else {
-            // By columns the result is turned, and so are the operands, in the other order.
+            // In column-major order the result is transposed, and so are the operands, in the other order.
             const bool a = YN != 1, c = XK != 1;
             ga_gemm_of(
                 a ? 'T' : 'N', c ? 'T' : 'N', columns, rows, k, right, (int)(a ? YN : YK), left, (int)(c ? XK : XM), out, (int)OM);

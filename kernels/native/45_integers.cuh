@@ -74,7 +74,7 @@ template <class P, ga_index M, ga_index N, ga_index K> struct ga_packed {
     enum : ga_index {
         groups = (K + P::GROUP - 1) / P::GROUP,
         steps = groups * P::GROUP,
-        row = steps + sizeof(typename P::sum) / sizeof(typename P::left),  // what its sums begin at is behind it
+        row = steps + sizeof(typename P::sum) / sizeof(typename P::left),  // followed by the initial values of its sums
         registers = N <= P::SUMS ? 1 : 2,
         columns = registers * P::SUMS,
         panels = (N + columns - 1) / columns,
@@ -92,7 +92,7 @@ static void ga_pack_left(ga_index first, ga_index last, const X* GA_ALONE x, cha
         const ga_index m = task % blocks * R, rows = ga_least(R, M - m);
         const X* const from = x + ga_offsets_along<B...>(task / blocks).x + m * XM;
         typename P::left* const own = (typename P::left*)to + (task / blocks * M + m) * sizes::row;
-        // In the order of what is read.
+        // In the order of the reads.
         if constexpr (XM < XK) {
             for (ga_index k = 0; k < K; ++k)
                 for (ga_index r = 0; r < rows; ++r) own[r * sizes::row + k] = (typename P::left)from[r * XM + k * XK];
@@ -142,7 +142,7 @@ static void ga_pack_right(ga_index first, ga_index last, const Y* GA_ALONE y, ch
                     for (ga_index c = 0; c < C; ++c)
                         for (ga_index g = 0; g < G; ++g) own[(k + s) * C + c * G + g] = some[(s + g) * C + c];
             } else {
-                // Columns: groups are moved as they are.
+                // Columns: groups are moved unchanged.
                 for (ga_index c = 0; c < count; ++c)
                     for (ga_index s = 0; s < steps; ++s) some[c * S + s] = (number)(from[c * YN + (k + s) * YK] + P::SHIFT);
                 for (ga_index s = 0; s < ga_least(S, sizes::steps - k); s += G)

@@ -3,7 +3,7 @@
 // As LAPACK's: the same choices and the same order of the results; sums may be rounded in another order.
 
 //@ ga_cholesky
-// The lower factor L of N x N matrices L L^T, from their lower triangles; nan where there is none.
+// The lower factor L of N x N matrices L L^T, from their lower triangles; nan if there is none.
 template <class T, ga_index N>
 static inline void ga_cholesky(ga_index first, ga_index last, const T* GA_ALONE x, T* GA_ALONE o) {
     for (ga_index task = first; task < last; ++task) {
@@ -55,7 +55,7 @@ static inline void ga_lu(
                 row[k] = row[at];
                 row[at] = kept;
             }
-            // Nothing but zeros below a zero: there is nothing to divide.
+            // The column is zero: no division.
             if (a[k * N + k] == 0) continue;
             for (ga_index i = k + 1; i < M; ++i) {
                 const T part = a[i * N + k] /= a[k * N + k];
@@ -88,8 +88,8 @@ static inline void ga_triangular(
 // ---- larger ones, by the library ----
 
 //@ ga_lapack
-// The functions syevd, getrf, potrf, geqrf and orgqr that SciPy hands to compiled code, of floats and of doubles; set when
-// the unit is loaded. Arguments are Fortran's, all by address, and matrices by columns: turned.
+// The functions syevd, getrf, potrf, geqrf and orgqr that SciPy exports for compiled code, of floats and of doubles;
+// set when the unit is loaded. Arguments are Fortran's, all by address, and matrices are column-major: transposed.
 GA_CALLED void* ga_lapack[10];
 void* ga_lapack[10];
 
@@ -164,8 +164,8 @@ static void ga_qr_by_library(ga_index first, ga_index last, const T* GA_ALONE x,
 }
 
 //@ ga_triangular_by_library
-// Y with op(A) Y = B, or Y op(A) = B, for N x N and R x C matrices. By columns the result is turned, and so is the order of
-// the product.
+// Y with op(A) Y = B, or Y op(A) = B, for N x N and R x C matrices. In column-major order the result is transposed, and
+// the order of the product is reversed.
 template <class T, ga_index N, ga_index R, ga_index C, bool LEFT, bool LOWER, bool TURNED, bool UNIT>
 static void ga_triangular_by_library(
     ga_index first, ga_index last, const T* GA_ALONE x, const T* GA_ALONE b, T* GA_ALONE o) {
@@ -183,8 +183,8 @@ static void ga_triangular_by_library(
 }
 
 //@ ga_eigh
-// COUNT vectors (as columns), if they are wanted, and values, from FIRST on, of symmetric N x N matrices, of which one triangle
-// is read; nan where an element is not finite, or where the iteration does not end.
+// COUNT vectors (as columns), if they are wanted, and values, from FIRST on, of symmetric N x N matrices, of which one
+// triangle is read; nan if an element is not finite, or if the iteration does not converge.
 template <class T, ga_index N, bool LOWER, ga_index FIRST, ga_index COUNT, bool WANTED>
 static void ga_eigh(ga_index first, ga_index last, const T* GA_ALONE x, T* GA_ALONE vectors, T* GA_ALONE values) {
     typedef void (*call)(char*, char*, int*, T*, int*, T*, T*, int*, int*, int*, int*);

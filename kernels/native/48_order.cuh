@@ -115,7 +115,7 @@ template <class P> GA_INLINE bool ga_is_smaller(P a, P b) { return (a.key < b.ke
 // The K largest so far: few in order, the largest first; more as a heap, in which no element is smaller than its parent,
 // (k - 1) / 2. The first `have` are there; then the smallest makes room.
 constexpr bool ga_is_few(ga_index k) { return k <= 16; }
-// In the place of the first, of a heap of so many.
+// Replace the first of a heap of this size.
 template <ga_index K, class P> static inline void ga_top_sink(P (&top)[K], P one, ga_index many) {
     ga_index k = 0;
     for (ga_index child = 1; child < many; child = 2 * k + 1) {
@@ -161,7 +161,7 @@ GA_INLINE void ga_top_of(const T* GA_ALONE x, ga_index begin, ga_index end, P (&
     for (; j < end; j += BLOCK) {
         const ga_index over = ga_least(j + BLOCK, end);
         if (over == j + BLOCK) {
-            // Most blocks have none: tested for all of it at once.
+            // Most blocks have none: tested for the whole block together.
             const auto least = top[SMALLEST].key;
             unsigned above = 0;
             for (ga_index l = 0; l < BLOCK; ++l) above |= ga_ordinal<true>(x[(j + l) * STEP]) > least;
@@ -176,7 +176,7 @@ GA_INLINE void ga_top_of(const T* GA_ALONE x, ga_index begin, ga_index end, P (&
 }
 
 //@ ga_top_store
-// The elements that were found, and where. Of results ROWS rows begin at neighbours, as of what they were found in.
+// The selected elements, and their positions. In results and operand, the starts of ROWS rows are neighbours.
 template <ga_index K, ga_index ROWS, class P, class T>
 GA_INLINE void ga_top_store(const P (&top)[K], const T* GA_ALONE x, ga_index row, T* GA_ALONE values, int* GA_ALONE places) {
     const ga_index to = row / ROWS * (K * ROWS) + row % ROWS;

@@ -147,7 +147,7 @@ static void ga_window_pack(ga_index first, ga_index last, const T* GA_ALONE y, T
 }
 
 //@ ga_windows
-// Results of a block of positions and PB panels of features a task, from what their windows see of the left operand: of all
+// Results of a block of positions and PB panels of features for each task, from the windows of the left operand: of all
 // channels, CB at a time, or with OWN of the features' own.
 template <class P, class T>
 static void ga_windows(
@@ -208,9 +208,9 @@ static void ga_windows(
 }
 
 //@ ga_long_windows
-// Windows that are longer than the result (gradients of weights): NB images and PB panels of features a task, and a piece of
-// the sum: PIECES of them, each with sums of its own. Blocks of B elements of the window are taken one after another. With OWN
-// features have an image of their own.
+// Windows that are longer than the result (gradients of weights): NB images and PB panels of features for each task,
+// and a piece of the sum: PIECES of them, each with separate sums. Blocks of B elements of the window are taken one
+// after another. With OWN each feature has its own image.
 template <class P, class T>
 static void ga_long_windows(ga_index first, ga_index last, const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE partial) {
     constexpr ga_index H0 = (P::O0 - 1) * P::S0 + (P::B0 - 1) * P::D0 + 1;

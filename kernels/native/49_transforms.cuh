@@ -16,7 +16,7 @@ template <class V> GA_INLINE void ga_fft_4(V& ar, V& ai, V& br, V& bi, V& cr, V&
     ga_fft_2(ar, ai, cr, ci);
     ga_fft_2(br, bi, dr, di);
     ga_fft_2(ar, ai, br, bi);
-    // c - i d and c + i d; the third result stands in b so far.
+    // c - i d and c + i d; b holds the third result so far.
     const V r = cr + di, i = ci - dr, sr = cr - di, si = ci + dr;
     cr = br, ci = bi, br = r, bi = i, dr = sr, di = si;
 }
@@ -94,8 +94,8 @@ template <class T, ga_index N, ga_index LEFT = N, class V> static inline V* ga_f
 }
 
 //@ ga_fft_get ga_fft_put
-// An element of each lane, from and to complex numbers `apart` pairs from one another, of which there are `count`. With SWAP real and
-// imaginary parts change places, which makes a transform the inverse one.
+// An element of each lane, from and to complex numbers `apart` pairs from one another, `count` of them. With SWAP real
+// and imaginary parts are exchanged, which makes a transform the inverse one.
 template <bool SWAP, class T, class V> GA_INLINE void ga_fft_get(V* x, const T* from, ga_index apart, ga_index count) {
     constexpr ga_index L = ga_lanes_of<T>::count;
     T *const re = (T*)(x + SWAP), *const im = (T*)(x + !SWAP);
@@ -119,8 +119,8 @@ GA_INLINE void ga_fft_put(T* to, const V* x, ga_index apart, ga_index count) {
 }
 
 //@ ga_fft_lines
-// Transforms of N elements `step` pairs apart; of ACROSS neighbours `apart` pairs from one another, and of several of such groups.
-// They may be where they were. Tasks are W neighbours.
+// Transforms of N elements `step` pairs apart; of ACROSS neighbours `apart` pairs from one another, and of several of
+// such groups. They may be in place. Tasks are W neighbours.
 template <class T, bool SWAP, ga_index TOTAL, ga_index W, ga_index N, ga_index STEP, ga_index ACROSS, ga_index APART, ga_index GROUP>
 static void ga_fft_lines(ga_index first, ga_index last, const T* from, T* to, const T* w) {
     typedef typename ga_lanes_of<T>::type lanes;
@@ -237,7 +237,7 @@ template <class T, ga_index H> static void ga_fft_to_real(ga_index first, ga_ind
             const ga_index l = H - k;
             const T er = (a[2 * k] + a[2 * l]) * half, ei = (a[2 * k + 1] - a[2 * l + 1]) * half;
             const T dr = (a[2 * k] - a[2 * l]) * half, di = (a[2 * k + 1] + a[2 * l + 1]) * half;
-            const T r = dr * w[2 * k] + di * w[2 * k + 1], i = di * w[2 * k] - dr * w[2 * k + 1];  // turned back
+            const T r = dr * w[2 * k] + di * w[2 * k + 1], i = di * w[2 * k] - dr * w[2 * k + 1];  // rotated back
             o[2 * k] = er - i, o[2 * k + 1] = ei + r;
         }
     }

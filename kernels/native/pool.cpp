@@ -1,8 +1,8 @@
-// The threads that share the tasks of native kernels, one pool a process.
+// The threads that share the tasks of native kernels, one pool for each process.
 //
-// In: a function, how many tasks, and how many a thread takes at a time. Out: all of them done. Which thread does which
-// tasks is left to chance, so tasks must not depend on it. A caller that finds the pool busy does its tasks alone; workers
-// that come late find nothing to do, and nobody waits for them.
+// In: a function, the number of tasks, and how many a thread takes at a time. Out: all of them done. The assignment of
+// tasks to threads is arbitrary, so tasks must not depend on it. A caller that finds the pool busy does its tasks
+// alone; workers that come late find nothing to do, and are not waited for.
 #include <pthread.h>
 #include <sched.h>
 
@@ -116,7 +116,7 @@ GA_CALLED void ga_pool_share(ga_work function, const void* what, ga_index tasks,
     if (asleep) pthread_cond_broadcast(&begun);
     pthread_mutex_unlock(&lock);
     work();
-    // Nobody comes in any more; those inside finish what they took.
+    // No more threads enter; those inside finish their tasks.
     for (int i = 0; i < LOOKS && __atomic_load_n(&inside, __ATOMIC_ACQUIRE); ++i) pause();
     pthread_mutex_lock(&lock);
     seats = 0;
@@ -126,8 +126,8 @@ GA_CALLED void ga_pool_share(ga_work function, const void* what, ga_index tasks,
 }
 
 // ---- the stack of a caller ----
-// Whether this thread has as much stack left as native code takes at most. Systems give it eight megabytes, but a program may
-// have asked for less.
+// Whether this thread has as much stack left as native code needs at most. Systems give it eight megabytes, but a
+// program may have requested less.
 GA_CALLED bool ga_pool_has_stack() {
     static __thread const char* lowest = nullptr;
     const char here = 0;
@@ -146,8 +146,8 @@ GA_CALLED bool ga_pool_has_stack() {
     return (unsigned long)&here - (unsigned long)lowest >= STACK / 4;
 }
 
-// ---- the library of products ----
-// How many threads it has, where it can be told; null where not.
+// ---- the BLAS library ----
+// The number of its threads, if it can be queried; null if not.
 GA_CALLED int (*ga_blas_threads)() = nullptr;
 GA_CALLED void (*ga_blas_use)(int) = nullptr;
 
@@ -163,8 +163,8 @@ void forget_users() {
 const int also_registered = pthread_atfork(nullptr, nullptr, forget_users);
 }  // namespace
 
-// One thread from the first of those that need it alone until the last of them has ended. A library that cannot be told
-// has threads of its own in each call: calls take turns.
+// One thread from the first of those that need it alone until the last of them has ended. A library that cannot be
+// configured uses its own threads in each call: calls take turns.
 GA_CALLED void ga_blas_alone(bool begin) {
     if (!ga_blas_use) {
         begin ? pthread_mutex_lock(&by_turns) : pthread_mutex_unlock(&by_turns);

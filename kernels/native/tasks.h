@@ -1,7 +1,7 @@
-// What native kernels stand on: positions, tasks that threads share, partial results side by side.
+// Common parts of native kernels: positions, tasks shared by threads, partial results side by side.
 //
-// In: functions over a range of tasks. Out: calls of them, on this thread or on all. No system header is included, which
-// keeps a compile short. GA_HEAD is the size of the head of every object of Python's.
+// In: functions over a range of tasks. Out: calls of them, on this thread or on all. No system header is included,
+// which keeps compile times short. GA_HEAD is the size of the head of every Python object.
 #pragma once
 
 typedef unsigned long long ga_index;
@@ -43,7 +43,7 @@ template <class... A> __forceinline__ int ga_refused(const A*... arrays) {
     return !ga_plain(arrays...) ? 1 : !ga_has_stack() ? 4 : 0;
 }
 
-// An argument of a task: the memory of an array, or what it is.
+// An argument of a task: the memory of an array, or its value.
 template <class T> struct ga_given {
     const T& value;
     template <class U> operator U*() const { return (U*)value; }
@@ -99,7 +99,7 @@ struct ga_call {
     ~ga_call() {
         if (thread) ga_take_back(thread);
     }
-    // Count a turn's work. True: a handler has raised an error, with which the call has to end.
+    // Count an iteration's work. True: a handler has raised an error, so the call has to end.
     __forceinline__ bool turn(long long work) {
         left -= work;
         return __builtin_expect(left < 0, 0) && look();
@@ -127,7 +127,7 @@ __forceinline__ int ga_how_many(const bool* going, ga_index n) {
     for (ga_index i = 0; i < n; ++i) some |= flags[i], all &= flags[i];
     return some ? 1 + all : 0;
 }
-// Elements that do not go on keep their values; `inner` neighbours share a condition.
+// Elements that are done keep their values; `inner` neighbours share a condition.
 template <class T> __forceinline__ void ga_keep(T* next, const T* old, const bool* going, ga_index inner, ga_index n) {
     for (ga_index i = 0; i < n; i += inner)
         if (!*going++)
@@ -158,13 +158,14 @@ template <class T, class U> __forceinline__ void ga_copy_block(T* to, const U* f
 __forceinline__ ga_index ga_least(ga_index a, ga_index b) { return a < b ? a : b; }
 __forceinline__ ga_index ga_most(ga_index a, ga_index b) { return a > b ? a : b; }
 
-// A distance that the compiler does not know: g++ loads elements six apart, say, into vectors only if it cannot see that.
+// A stride hidden from the compiler: g++ loads elements six apart, for example, into vectors only if it cannot see
+// that.
 __forceinline__ ga_index ga_apart(ga_index n) {
     asm("" : "+r"(n));
     return n;
 }
 
-// Call `step` for 0 ... N - 1, each in text of its own: what it tests of its number is known to the compiler.
+// Call `step` for 0 ... N - 1, each in separate text, so that tests of the number are decided at compile time.
 template <ga_index N, class Step> __forceinline__ void ga_each(Step step) {
     if constexpr (N > 1) ga_each<N - 1>(step);
     step(N - 1);

@@ -98,7 +98,7 @@ typedef ga_float8<5, 2> ga_e5m2;
 template <int EXPONENT, int MANTISSA> GA_INLINE float ga_value(ga_float8<EXPONENT, MANTISSA> x) {
     typedef ga_float8<EXPONENT, MANTISSA> F;
     const unsigned u = x.bits & 0x7fu, sign = (unsigned)(x.bits & 0x80u) << 24;
-    const unsigned full = ((1u << EXPONENT) - 1u) << MANTISSA;  // the exponent of what is not finite
+    const unsigned full = ((1u << EXPONENT) - 1u) << MANTISSA;  // the exponent of inf and nan
     if (F::infinite ? u > full : u == 0x7fu) return __uint_as_float(sign | 0x7fc00000u);
     if (F::infinite && u == full) return __uint_as_float(sign | 0x7f800000u);
     if (u >> MANTISSA) return __uint_as_float(sign | ((u + ((127u - F::bias) << MANTISSA)) << (23 - MANTISSA)));
@@ -113,7 +113,7 @@ struct ga_e8m0 {
     ga_e8m0() = default;
     __device__ __forceinline__ explicit ga_e8m0(float x) {
         const unsigned u = __float_as_uint(x);
-        if (u == 0u || u >= 0x7f800000u) bits = 255;  // zero, what is negative or not finite
+        if (u == 0u || u >= 0x7f800000u) bits = 255;  // zero, negative or not finite
         else if (u < 0x800000u) bits = u > 0x400000u;
         else bits = (unsigned char)((u + 0x400000u) >> 23);
     }

@@ -1,7 +1,7 @@
 // Neighbouring elements in one access.
 
 //@ ga_vec
-// N neighbouring elements, aligned so that they are loaded and stored at once.
+// N neighbouring elements, aligned so that they are loaded and stored in one access.
 template <class T, int N> struct alignas(sizeof(T) * N) ga_vec {
     T v[N];
 #ifdef GA_HOST
@@ -42,7 +42,7 @@ template <class T, class... U> GA_INLINE ga_vec<T, 1 + sizeof...(U)> ga_vector(T
 }
 
 //@ ga_load_part
-// A vector of which `left` elements or more are there; those beyond the end are the first again.
+// A vector of which at least `left` elements exist; those beyond the end repeat the first.
 template <int N, class T> GA_INLINE ga_vec<T, N> ga_load_part(const T* p, unsigned left) {
     if (left >= N) return ga_load<N>(p);
     ga_vec<T, N> x;

@@ -71,8 +71,8 @@ template <int N, class Z> GA_INLINE Z ga_cpower(Z z) {
 }
 
 //@ ga_cexp
-// Where the exponential alone overflows, that of a half is multiplied twice. C99's special values: no angle to rotate by, or
-// none that is known.
+// Where the exponential alone overflows, that of a half is multiplied twice. C99's special values: an angle of zero, or
+// an undefined one.
 template <class T> GA_INLINE ga_complex<T> ga_cexp(ga_complex<T> z) {
     const bool far = z.re > (T)(sizeof(T) == 4 ? 88.5 : 709.5), lost = !ga_is_finite(z.im);
     const T size = ga_exp(far ? (T)0.5 * z.re : z.re), again = far ? size : (T)1;
@@ -156,8 +156,8 @@ GA_INLINE ga_c128 ga_cpow(ga_c128 z, ga_c128 w) {
 GA_INLINE ga_c64 ga_cpow(ga_c64 z, ga_c64 w) { return ga_slim(ga_cpow(ga_wide(z), ga_wide(w))); }
 
 //@ ga_csinh
-// For large a, where sinh a alone overflows, 2 sinh(a / 2) cosh(a / 2). C99's special values: no angle to rotate by, or none
-// that is known.
+// For large a, where sinh a alone overflows, 2 sinh(a / 2) cosh(a / 2). C99's special values: an angle of zero, or an
+// undefined one.
 template <class T> GA_INLINE ga_complex<T> ga_csinh(ga_complex<T> z) {
     const bool far = ga_abs(z.re) > (T)(sizeof(T) == 4 ? 88.5 : 709.5), lost = !ga_is_finite(z.im);
     const T a = far ? (T)0.5 * z.re : z.re, c = ga_cosh(a), again = far ? 2 * c : (T)1;
@@ -251,7 +251,7 @@ GA_INLINE ga_c128 ga_catanh(ga_c128 z) {
         return {most == GA_INF ? copysign(0.0, z.re) : a / size / size * 0.25,
                 z.im == z.im ? copysign(1.57079632679489661923, z.im) : z.im};
     }
-    // Odd: for a real part of at least 0 nothing cancels. 1 - z in parts, for the sake of z near 1.
+    // Odd: for a real part of at least 0 there is no cancellation. 1 - z is computed in parts, because z may be near 1.
     const double a = fabs(z.re), far = 1.0 - a, square = z.im * z.im;
     const bool pole = far == 0 && fabs(z.im) < 1e-100;
     const double size = pole ? 0.5 * (0.69314718055994530942 - log(fabs(z.im))) : 0.25 * log1p(4.0 * a / (far * far + square));

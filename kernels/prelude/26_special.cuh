@@ -104,8 +104,8 @@ GA_OUTLINE double ga_zeta_sum(double x, double q) {
 }
 
 //@ ga_zeta
-// The Hurwitz zeta function, the sum of (q + k)^-x over k >= 0. Where that is long, for q far below 0 and whole x, it is the
-// one from q - floor q on, and those terms that begin at q, in the other order.
+// The Hurwitz zeta function, the sum of (q + k)^-x over k >= 0. If that is long, for q far below 0 and integer x, it is
+// the one from q - floor q on, plus the terms from q up to there, in the other order.
 GA_OUTLINE double ga_zeta(double x, double q) {
     if (x == 1.0) return GA_INF;  // a pole at every place, as SciPy has it: nan too
     if (x != x || q != q) return x + q;
@@ -283,8 +283,8 @@ GA_OUTLINE double ga_random_gamma_grad(double a, double x) {
 }
 
 //@ ga_beta_fraction
-// x^a (1 - x)^b / (B(a, b) I_x(a, b)) by the even part of its continued fraction (modified Lentz), below the mean. `apart` is
-// a (1 - x) - b x, which the caller knows better than it follows from a rounded 1 - x.
+// x^a (1 - x)^b / (B(a, b) I_x(a, b)) by the even part of its continued fraction (modified Lentz), below the mean.
+// `apart` is a (1 - x) - b x, which the caller knows more accurately than it follows from a rounded 1 - x.
 GA_OUTLINE double ga_beta_fraction(double a, double b, double x, double apart) {
     const double tiny = 1e-308;
     double out = a * (apart + 1.0) / (a + 1.0), c, d = 0.0;
@@ -304,7 +304,7 @@ GA_OUTLINE double ga_beta_fraction(double a, double b, double x, double apart) {
 }
 
 //@ ga_beta_apart
-// x b - (1 - x) a, which is 0 at the mean, with what each product and 1 - x leave.
+// x b - (1 - x) a, which is 0 at the mean, with the rounding errors of each product and of 1 - x.
 GA_INLINE double ga_beta_apart(double a, double b, double x) {
     const double y = 1.0 - x, product = a * y, left = fma(-a, y, product) - a * ((1.0 - y) - x);
     return fma(x, b, -product) + left;

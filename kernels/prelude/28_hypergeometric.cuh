@@ -48,8 +48,8 @@ GA_OUTLINE double ga_hyp1f1(double a, double b, double x) {
 }
 
 //@ ga_hyp2f1 ga_hyp2f1_inside
-// F(x) for 0 <= x < 1: its series up to 1/2; beyond, Taylor series of the differential equation, each of which goes
-// half of the way to the singularity at 1.
+// F(x) for 0 <= x < 1: its series up to 1/2; beyond, Taylor series of the differential equation, each of which covers
+// half of the distance to the singularity at 1.
 GA_OUTLINE double ga_hyp2f1_inside(double a, double b, double c, double x) {
     if (x <= 0.5) return ga_hyp_series(a, b, c, x, true);
     double at = 0.5, value = ga_hyp_series(a, b, c, at, true);

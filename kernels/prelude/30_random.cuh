@@ -31,7 +31,7 @@ GA_INLINE ga_pair ga_random_pair(unsigned long long key, unsigned long long coun
 }
 
 //@ ga_random_bits
-// Element i of the partitionable stream, in which every element has a counter of its own.
+// Element i of the partitionable stream, in which every element has its own counter.
 template <class T> GA_INLINE T ga_random_bits(unsigned long long key, unsigned long long i) {
     const ga_pair p = ga_random_pair(key, i);
     return sizeof(T) == 8 ? (T)((unsigned long long)p.x << 32 | p.y) : (T)(p.x ^ p.y);
@@ -218,7 +218,7 @@ template <class T, class B, int FRACTION, int STREAM, class K> GA_INLINE T ga_ga
 }
 
 //@ ga_random_gamma
-// A gamma number of shape alpha from a key of its own, or its logarithm (Marsaglia and Tsang, 2000): rejection goes on
+// A gamma number of shape alpha from a separate key, or its logarithm (Marsaglia and Tsang, 2000): rejection continues
 // until this element's number is accepted. S has FRACTION bits of mantissa, drawn as a B.
 template <class S, class B, int FRACTION, int STREAM, bool LOG, class K>
 GA_OUTLINE typename ga_gamma_float<S>::T ga_random_gamma(K key, typename ga_gamma_float<S>::T alpha) {

@@ -23,7 +23,7 @@ template <class T> GA_INLINE ga_arg<T> ga_argmin(ga_arg<T> a, ga_arg<T> b) {
 }
 
 //@ ga_by_words
-// A value of which each word of 4 bytes went through `f`: shuffles take numbers, and this is how structs pass them.
+// Apply `f` to each 4-byte word of a value: shuffles take numbers, and this is how structs pass them.
 template <class T, class F> GA_INLINE T ga_by_words(T v, F f) {
     union {
         T value;
@@ -205,9 +205,9 @@ template <class T, class Merge> GA_INLINE T ga_warp_in_order(T v, Merge merge) {
 }
 
 //@ ga_tell_word ga_tell ga_hear_word ga_hear
-// What a block tells others, and how they wait for it: 4 bytes of a value and a flag are a word, written and read whole, so
-// that neither needs a fence. The flag is the number of the launch, as a word that an earlier one told stays where it is. The
-// words of a value are `apart`.
+// How a block publishes values to others, and how they wait for them: 4 bytes of a value and a flag are one word,
+// written and read as a whole, so that neither needs a fence. The flag is the number of the launch, because words of an
+// earlier launch are not cleared. The words of a value are `apart`.
 GA_INLINE void ga_tell_word(unsigned long long* p, unsigned long long word) {
 #ifndef GA_HOST
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(p)), "l"(word) : "memory");
@@ -248,9 +248,10 @@ template <class T> GA_INLINE T ga_hear(unsigned long long* p, unsigned apart, un
 }
 
 //@ ga_look_back
-// Of the first warp of a block, lane 0 gets what the tiles before its own come to, merged. A tile reads the totals of
-// those of its group of 32, of the groups of its 32 groups, and one running total: which it adds depends on its number
-// alone, so every run gives the same bits. Tiles are numbered as their blocks begin, so nobody waits for one that has not.
+// In the first warp of a block, lane 0 gets the merge of the tiles before its own. A tile reads the totals of those of
+// its group of 32, of the groups of its 32 groups, and one running total: which ones depends only on its number, so
+// every run gives the same bits. Tiles are numbered as their blocks begin, so a block never waits for one that has not
+// begun.
 template <class T, class Merge>
 GA_INLINE T ga_look_back(
     unsigned long long* words, unsigned apart, unsigned launch, unsigned tiles, unsigned tile, T own, T nothing, Merge merge) {
@@ -270,8 +271,9 @@ GA_INLINE T ga_look_back(
 }
 
 //@ ga_look_back_down
-// The same down columns: each thread gets what the tiles before its own come to in its column, of which there are
-// `columns` in all; `part` holds a value for each thread. The threads of a column share the tiles that it hears of.
+// The same down columns: each thread gets the merge of the tiles before its own in its column, of which there are
+// `columns` in all; `part` holds a value for each thread. The threads of a column divide the tiles that it reads among
+// themselves.
 template <int DEEP, int ACROSS, class T, class Merge>
 GA_INLINE T ga_look_back_down(
     unsigned long long* words, unsigned apart, unsigned launch, unsigned columns, unsigned column, unsigned tiles, unsigned tile, T own,
@@ -299,7 +301,7 @@ GA_INLINE T ga_look_back_down(
 }
 
 //@ GA_ROOM GA_ROOM_BYTES ga_room_bytes
-// Shared memory that a launch sets aside: BYTES of it are asked for, and a GPU may have less.
+// Shared memory that a launch sets aside: it requests BYTES, and a GPU may have less.
 #ifndef GA_HOST
 #define GA_ROOM(room, BYTES) extern __shared__ __align__(16) unsigned char room[]
 static __device__ __forceinline__ unsigned ga_room_bytes() {

@@ -24,8 +24,8 @@ GA_INLINE unsigned long long ga_top_rising(unsigned long long x) {
 }
 
 //@ ga_top_meet
-// The largest of a list, 32 numbers in each of its parts that fall from lane to lane, and of 32 numbers that rise. Of a part
-// and what it meets the larger half stays, and the smaller half meets the next part.
+// The largest of a list, 32 numbers in each of its parts in descending order over lanes, and of 32 ascending numbers.
+// Of a part and the numbers merged with it the larger half stays, and the smaller half is merged with the next part.
 template <int PARTS> GA_INLINE void ga_top_meet(unsigned long long (&list)[PARTS], unsigned long long x) {
     const unsigned lane = threadIdx.x % 32u;
 #pragma unroll
@@ -43,16 +43,16 @@ template <int PARTS> GA_INLINE void ga_top_meet(unsigned long long (&list)[PARTS
 }
 
 //@ ga_top
-// The K largest numbers that a warp has seen, and others, the largest first, one in each lane and then one more. `least` is
-// the last of the K; `many` numbers that are larger wait to meet the list.
+// The K largest numbers that a warp has seen, and others, the largest first, one in each lane and then one more.
+// `least` is the last of the K; `many` larger numbers wait to be merged into the list.
 template <int K> struct ga_top {
     unsigned long long list[(K + 31) / 32], least;
     unsigned many;
 };
 
 //@ ga_top_take
-// N more numbers of each lane. Those that may be among the K largest go to `waiting`, which has room for N + 1 of each lane;
-// the list meets them 32 at a time.
+// N more numbers of each lane. Those that may be among the K largest go to `waiting`, which has room for N + 1 of each
+// lane; they are merged into the list 32 at a time.
 template <int K, int N> GA_INLINE void ga_top_take(ga_top<K>& top, const unsigned long long (&x)[N], unsigned long long* waiting) {
     const unsigned lane = threadIdx.x % 32u;
 #pragma unroll

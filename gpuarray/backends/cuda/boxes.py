@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from gpuarray.backends.cuda.availability import cupy
 from gpuarray.backends.cuda.device import Buffer
 
-#: How far apart the rows of one copy may lie: a limit of CUDA.
+#: Largest pitch between the rows of one copy: a limit of CUDA.
 _PITCH = (1 << 31) - 1
 
 

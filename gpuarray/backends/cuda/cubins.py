@@ -77,7 +77,7 @@ def load(
     if found is not None:
         return found
     with _lock:
-        # One lock a key: different sources are compiled at the same time.
+        # One lock for each key: different sources are compiled in parallel.
         turn = _turns.setdefault(key, util.lock())
     try:
         # One thread compiles, others wait for their turn and then find the result.

@@ -179,8 +179,8 @@ class Prepared:
         made.set(_EPILOGUE, c_uint32(EPILOGUE[product.activation, product.bias]))
         if product.bias:
             made.set(_BIAS_TYPE, c_int32(product.d.type))
-            # The library looks at where a bias is when it proposes an algorithm. Nothing is read
-            # there: it is the least aligned of all places.
+            # The library takes the address of a bias into account when it proposes an algorithm. It
+            # is not read: it stands for the least aligned address possible.
             made.set(_BIAS_POINTER, c_void_p(ALIGNMENT))
         self._layouts = [_layout(call, product, m) for m in (product.a, product.b, product.d)]
         self._heuristic = self._proposed(made)

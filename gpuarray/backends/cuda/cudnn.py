@@ -111,8 +111,8 @@ class ConvolutionCall(Struct):
     kind :
         A key of KINDS: y of x and w, x of w and y, or w of x and y.
     last :
-        Whether channels are the last axis in memory, behind the axes of space; else they are in
-        front of these.
+        Whether channels are the last axis in memory, after the spatial axes; else they come before
+        these.
     x, w, y :
         Lengths of (images, channels, *space), (features, channels of a group, *window) and (images,
         features, *space).

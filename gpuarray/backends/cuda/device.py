@@ -232,7 +232,7 @@ class Gpu:
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
-        """Release nothing that is held while a graph is recorded."""
+        """Keep held memory while a graph is recorded."""
         # Unloading code waits for the GPU, which ends recordings.
         with self._lock:
             self._recordings += 1

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 #: since a library that is not installed has no classes.
 FAILURES = {
     "OutOfMemoryError": None,
-    "MemoryError": None,  # what CuPy makes of that in Thrust, which sorts
+    "MemoryError": None,  # raised by CuPy for it in Thrust, which sorts
     "CUDARuntimeError": 2,
     "CUDADriverError": 2,
     "CUBLASError": 3,
@@ -23,7 +23,7 @@ FAILURES = {
 
 def is_failure(error: BaseException) -> bool:
     """Whether CUDA or one of its libraries raised an error."""
-    # Thrust says in words what CUDA told it.
+    # Thrust's message contains CUDA's error.
     by_thrust = type(error) is RuntimeError and "cudaError" in str(error)
     return by_thrust or type(error).__name__ in FAILURES
 

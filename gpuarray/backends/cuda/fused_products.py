@@ -112,8 +112,9 @@ def library(gpu: Gpu) -> CublasLt:
     return shared_libraries.kept(gpu.libraries, _NAME, lambda: CublasLt(gpu))
 
 
-# ---- operand layouts of the library ---- 8-bit numbers are contiguous along the summed axis:
-# columns of both operands are multiples of 16 bytes.
+# ---- operand layouts of the library ----
+# 8-bit numbers are contiguous along the summed axis: columns of both operands are multiples of 16
+# bytes.
 _COLUMNS = 16
 _FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 #: Most terms of a sum of products of int8 that cannot overflow.

@@ -27,7 +27,7 @@ from gpuarray.config import state
 from gpuarray.core.target import TARGET
 
 _log = logging.getLogger("gpuarray")
-#: Whether it was said that graphs do not work here: the reason rarely differs the next time.
+#: Whether the failure of graphs has been logged: the reason rarely differs the next time.
 _said: list[str] = []
 
 

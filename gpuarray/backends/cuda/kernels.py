@@ -44,7 +44,8 @@ class Loaded(NamedTuple):
     source, binary :
         The text, for readers, and the machine code.
     code :
-        What unloads the code when nothing refers to it any more and the work launched has run.
+        The object that unloads the code when it is no longer referenced and the launched work has
+        run.
     """
 
     functions: dict[str, Any]
@@ -70,7 +71,7 @@ def load(kernels: Sequence[KernelSource], gpu: Gpu) -> Loaded:
             gpu.retried(module.load, cubin.data)
             modules |= dict.fromkeys(source.names, module)
         functions = {k: modules[name].get_function(name) for k, (name, _) in form.calls.items()}
-        # As much as the GPU has beside the arrays of the text, which end before a whole piece.
+        # As much as the GPU has besides the arrays of the text, which end before a whole piece.
         left = {k.name: (gpu.shared_bytes - k.shared_bytes) // _PIECE * _PIECE for k in kernels}
         rooms = {k.name: min(k.room, left[k.name]) for k in kernels if k.room}
         for name, room in rooms.items():

@@ -44,7 +44,7 @@ def routine(
     Parameters
     ----------
     instead :
-        Makes the program of its parts, for routines that may turn out not to be there.
+        Makes the program of its parts, for routines that may turn out to be missing.
     recordable :
         Whether the library has to be one that can be called while a graph is recorded, where there
         is one.

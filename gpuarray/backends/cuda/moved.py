@@ -25,7 +25,7 @@ from gpuarray.core.graph import Atom, Eqn, Graph, storage_dtype, talks
 from gpuarray.core.primitive import Kind, NoKernel
 from gpuarray.primitives.random.ops import implementation
 
-#: Elements that a block of CUB's merge sort puts in order before blocks are merged, two at a time.
+#: Elements that a block of CUB's merge sort sorts before blocks are merged, two at a time.
 _SORTED_TILE = 1 << 11
 #: Points that one kernel of cuFFT transforms.
 _FFT_POINTS = 1 << 12
@@ -83,7 +83,7 @@ def of_call(eqn: Eqn) -> Cost:
     if _is_view(eqn) or talks(eqn) or prim.kind is Kind.COLLECTIVE:
         return of_eqn(eqn)
     flow = None if prim.flow is None else prim.flow(eqn)
-    # A loop's carries are its own from the second turn on.
+    # A loop owns its carries from the second iteration on.
     carried = {flow.body: frozenset(flow.carry)} if isinstance(flow, Loop) else {}
     found = of_flow(eqn, lambda graph: whole(graph, carried.get(graph, frozenset())), _asked)
     if found is not None:

@@ -170,7 +170,7 @@ def _byte_product(a: Any, b: Any, transposed: tuple[bool, bool], out: Any) -> An
 
 
 def gemm_lt_parts(a, b, *added, transposed, dtype, tf32: bool, activation: str) -> Any:
-    """`gemm_lt` without cuBLASLt: a product by cuBLAS or a kernel, and a kernel behind it."""
+    """`gemm_lt` without cuBLASLt: a product by cuBLAS or a kernel, followed by a kernel."""
     if dtypes.kind_of(dtype) == "i":
         return _integer_product(a, b, transposed, dtype, dtype)
     made = _float_product(a, b, transposed, np.dtype(np.float32), dtype, tf32)

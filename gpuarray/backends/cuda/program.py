@@ -108,8 +108,8 @@ class InnerFunctions:
 
     @functools.cached_property
     def turns(self) -> InnerFunctions:
-        """The same for bodies of loops: whether a turn is recorded or not, it gives the same bits,
-        so it calls the same libraries.
+        """The same for bodies of loops: whether an iteration is recorded or not, it gives the same
+        bits, so it calls the same libraries.
         """
         if self.recordable:
             return self

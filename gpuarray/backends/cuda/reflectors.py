@@ -103,7 +103,7 @@ def ormqr_parts(a, taus, c, *, left: bool, transpose: bool):
 
 # ---- factorisations, one reflector at a time ----
 def _reflector(x: Any, start: Any) -> tuple[Any, Any, Any]:
-    """Return v, tau and beta of the H for which H^H x is beta at `start` and 0 behind it."""
+    """Return v, tau and beta of the H for which H^H x is beta at `start` and 0 after it."""
     positions, length = numbered(x, -1), aval_of(x).shape[-1]
     alpha = picked(do.eq(positions, start), x, -1)
     behind = only(do.gt(positions, start), x)
@@ -146,7 +146,7 @@ def _right(v: Any, tau: Any, a: Any) -> Any:
 
 
 def _with_column(a: Any, number: Any, x: Any, start: Any, v: Any, beta: Any, changed: Any) -> Any:
-    """Return the matrix with columns behind `number` from `changed`.
+    """Return the matrix with the columns after `number` from `changed`.
 
     Column `number` is x down to beta, with v below it.
     """

@@ -136,7 +136,8 @@ class Owned:
         self._call(name, self.pointer, attribute, ctypes.byref(value), size)
 
     def __del__(self):
-        # At the end of a process the library may be gone, and another process does not own it.
+        # At the end of a process the library may be unloaded already, and another process does not
+        # own it.
         if self.pointer and not sys.is_finalizing() and self._process == os.getpid():
             self._call.attempt(self._kind.format("Destroy"), self.pointer)
 

@@ -83,7 +83,7 @@ class _Timed:
 
     def __exit__(self, *exc: object) -> None:
         self._what.__exit__(*exc)
-        # After a failed launch there is no event to be had, and an error is on its way.
+        # After a failed launch there is no event, and an error will be raised.
         with contextlib.suppress(Exception):
             self._timeline.add(self._what, self._start)
 

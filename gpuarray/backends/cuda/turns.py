@@ -1,4 +1,4 @@
-"""Turns of a loop as CUDA graphs: many turns are one call, without Python for each.
+"""Iterations of a loop as CUDA graphs: many iterations are one call, without Python for each.
 
 Floor 4. In: a loop whose iterations launch only kernels and products, and its
 iteration-by-iteration implementation. Out: one by graphs, if that saves time: of many iterations if
@@ -70,14 +70,14 @@ def recorded(
 
 
 def _turns_together(loop: Loop, inside: Makes) -> int:
-    """Return how many turns of a loop become a graph; 0 where it is not worth it."""
+    """Return how many iterations of a loop become a graph; 0 if it is not worthwhile."""
     launches = _launches(loop.body, inside)
     if loop.condition is not None:
         tested = _launches(loop.condition, inside)
-        # Elements that stop at different turns have a condition each.
+        # Elements that stop at different iterations have a condition each.
         if not launches or not tested or loop.condition.out_avals[0].ndim:
             return 0
-        # Carries are copied back at every turn.
+        # Carries are copied back at every iteration.
         return int(launches + tested >= TARGET.graph_run)
     if not loop.length or not launches:
         return 0
@@ -88,7 +88,7 @@ def _turns_together(loop: Loop, inside: Makes) -> int:
         most = min(most, TARGET.graph_bytes // rows)
     if min(most, loop.length) < TARGET.graph_turns:
         return 0
-    # As many turns in each graph, so that few are left over.
+    # Equally many iterations in each graph, so that few remain.
     return loop.length // -(-loop.length // most)
 
 
@@ -117,7 +117,7 @@ def _recordable(graph: Graph, inside: Makes) -> int | None:
 
 
 def _of_product(eqn: Eqn, inside: Makes) -> int | None:
-    """Return the same for an equation, if that is a product or made of some."""
+    """Return the same for an equation, if that is a product or is implemented by products."""
     if eqn.primitive in (gemm_p, gemm_lt_p):
         return 1 if multiplies(eqn) else None
     parts = library.product_parts(eqn)
@@ -130,7 +130,7 @@ def _is_view(step: Any) -> bool:
 
 
 def _through(loop: Loop) -> list[ShapedArray]:
-    """Return the avals of a turn's elements of xs and ys."""
+    """Return the avals of an iteration's elements of xs and ys."""
     body, first = loop.body, len(loop.consts) + len(loop.carry)
     return [*body.in_avals[first:], *body.out_avals[len(loop.carry) :]]
 
@@ -167,7 +167,7 @@ class _Room(Gpu):
 
 
 class _Recording:
-    """A graph of some turns, with the memory that it works on.
+    """A graph of some iterations, with the memory that it works on.
 
     `goes_on` is the result of the condition at its end.
     """
@@ -215,7 +215,7 @@ class _Turns:
         self.loop, self.count, self.run, self.inside = loop, count, run, inside
         self.gpu = inside.gpu
         self.donated = frozenset(range(len(loop.consts), len(loop.consts) + len(loop.carry)))
-        # The last turns, if any, and whose results the body allocates.
+        # The last iterations, if any; the body allocates their results.
         self.left = loop.length % count if loop.length else 0
         self._body: Callable[..., list] | None = None
         self._test: Callable[..., list] | None = None
@@ -247,7 +247,7 @@ class _Turns:
         key = tuple(c.pointer for c in (*consts, *tested))
         found = self._kept.get(key)
         if found is None:
-            # The last one that was used is behind the others.
+            # The most recently used one comes last.
             again = key in self._kept
             while len(self._kept) >= _KEPT and not again:
                 oldest = next(iter(self._kept))
@@ -302,7 +302,7 @@ class _Turns:
         ys: Sequence[Buffer],
         order: Iterable[int],
     ) -> Sequence[Buffer]:
-        """Run the turns `order`, and return the carries after them."""
+        """Run the iterations `order`, and return the carries after them."""
         carries = len(self.loop.carry)
         # The initial carries do not belong to the body; later ones it may overwrite.
         ours = frozenset(len(consts) + i for i in body.fresh if i < carries)

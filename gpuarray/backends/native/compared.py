@@ -1,7 +1,7 @@
 """Whether native code computes the same as NumPy, up to the order of sums.
 
-Floor 4. In: the results of both. Out: yes or no. It is asked once a program, before native code
-takes over: a compiler's mistake makes other numbers or other shapes of them, not other last digits.
+Floor 4. In: the results of both. Out: yes or no. It is asked once for each program, before native
+code takes over: a compiler's mistake gives other numbers or shapes, not just other last digits.
 """
 
 from __future__ import annotations

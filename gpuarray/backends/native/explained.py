@@ -87,7 +87,7 @@ def _native(
 
 
 def _body(step: DeviceStep, deep: int) -> tuple[StepRecord, ...]:
-    """The steps in each turn of a loop, or in each branch."""
+    """The steps in each iteration of a loop, or in each branch."""
     found: list[StepRecord] = []
     for part, graph in _parts(step) if deep else ():
         plan = planned(graph)

@@ -1,4 +1,4 @@
-"""Programs that NumPy runs until they are compiled behind it.
+"""Programs that NumPy runs until they are compiled in the background.
 
 Floor 4. In: a Plan. Out: a function on NumPy buffers that measures its calls. When they have taken
 long enough it is compiled in the background. In one more call NumPy gives the result, and the
@@ -82,7 +82,7 @@ def build_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callab
             old.__code__ = new.__code__
 
     def compile() -> None:
-        # The program may be gone by the time that its turn comes.
+        # The program may have been freed by the time it is compiled.
         if this() is not None:
             new = native.compile_behind(plan, consts, donated, writer.space) if twice else None
             become(plainly() if new is None else trial(new))

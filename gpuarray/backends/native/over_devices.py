@@ -1,4 +1,4 @@
-"""Programs over several devices that NumPy runs until they are compiled behind it.
+"""Programs over several devices that NumPy runs until they are compiled in the background.
 
 Floor 4. In: a Plan, NumPy's function of it, and how long its calls take. Out: a compiled function,
 and whether it agrees with NumPy: as in `later`, but all devices of a call run the same code, since

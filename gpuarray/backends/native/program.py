@@ -66,7 +66,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         self.arity: dict[str, int] = {}  # how many arrays each of them takes
         self.calls: list[tuple[Source, list[DeviceStep]]] = []  # and the steps that each runs
         self.by_host: dict[int, str] = {}  # steps (by id) that NumPy runs, and why
-        self.kernels_inside = False  # whether loops that Python turns have any in their bodies
+        self.kernels_inside = False  # whether loops that Python runs have any in their bodies
         self.over: set[Var] = set()  # updates that are written into their operand
         self.into: dict[Var, int] = {}  # results in the memory of a donated input: its number
         self.find_updates()
@@ -300,8 +300,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
 
 
 def _replaces_calls(eqn: Eqn) -> bool:
-    """Whether an equation alone is worth a routine: each turn of a loop, or each matrix, would be
-    a call of Python's, and NumPy sorts on one thread.
+    """Whether an equation alone is worth a routine: each iteration of a loop, or each matrix, would
+    be a call from Python, and NumPy sorts on one thread.
     """
     p = eqn.primitive
     # NumPy makes floats of halves one at a time, and has no library for integers.
@@ -363,7 +363,7 @@ def build(
     try:
         function = _built(plan, consts, donated)
     except Exception as error:
-        # A mistake of ours is no error of the user's call; tests want to see it.
+        # A bug of ours is not an error of the user's call; tests want to see it.
         if state.strict and not isinstance(error, library.FAULTS):
             raise
         _tell(error)

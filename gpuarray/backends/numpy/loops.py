@@ -1,7 +1,7 @@
 """Loops of short iterations: which are unrolled, and which equations are hoisted.
 
-Floor 4. In: a `Loop`. Out: whether its turns are so short that calling a function for each costs as
-much as its arithmetic; its body in two Graphs, one to run once and one for each turn.
+Floor 4. In: a `Loop`. Out: whether its iterations are so short that calling a function for each
+costs as much as its arithmetic; its body in two Graphs, one to run once and one for each iteration.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Graph, Var, has_effect, talks
 
-#: The bytes that a turn may make, for the loop to be written out.
+#: The bytes that an iteration may produce if the loop is to be unrolled into the caller's text.
 SHORT = 1 << 16
 #: Loops in loops that are written out: Python allows 20 blocks in each other.
 DEEPEST = 8
@@ -18,7 +18,7 @@ COPIED = 1 << 12
 
 
 def is_short(loop: Loop) -> bool:
-    """Whether a turn of a loop does so little that the loop is written out where it is used."""
+    """Whether an iteration of a loop does so little that the loop is written inline."""
     # A condition that differs along mapped axes decides for each element: see control/while_loop.
     if loop.condition is not None and loop.condition.out_avals[0].ndim:
         return False
@@ -30,7 +30,7 @@ def is_short(loop: Loop) -> bool:
 
 
 def without_invariants(graph: Graph, consts: int) -> tuple[Graph, Graph]:
-    """Split a loop's Graph, whose first inputs are the same in every turn.
+    """Split a loop's Graph, whose first inputs are the same in every iteration.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def without_invariants(graph: Graph, consts: int) -> tuple[Graph, Graph]:
         before, turn = [], []
         for eqn in graph.eqns:
             varies = any(isinstance(a, Var) and a not in same for a in eqn.invars)
-            # An effect happens in every turn; a collective, in every turn of all devices.
+            # An effect happens in every iteration; a collective, in every iteration on all devices.
             if varies or talks(eqn) or has_effect(eqn):
                 turn.append(eqn)
             else:

@@ -197,7 +197,9 @@ class NumpyProgramWriter(ProgramWriter):
             self.loop(loop, eqn)
 
     def loop(self, loop: Loop, eqn: Eqn) -> None:
-        """Write a loop whose turns are so short that calling a function for each costs as much."""
+        """Write a loop whose iterations are so short that calling a function for each costs as
+        much.
+        """
         operands = [self.operand(a) for a in eqn.invars]
         consts = [operands[i] for i in loop.consts]
         # Loop invariants are computed before the loop.

@@ -325,8 +325,8 @@ class _Slots:
 
     def scratch(self, owner: TiledGroup) -> Callable[[tuple[int, ...]], list]:
         """Return, for one thread, the function from a tile's lengths to its slots as arrays."""
-        # Allocated for a full tile; smaller tiles at the ends use a part.
-        # One allocation a slot for each thread, reused by all tiles.
+        # Allocated for a full tile; smaller tiles at the ends use a part. One allocation for each
+        # slot of each thread, reused by all tiles.
         full = owner.chunks
         flats = [
             np.empty(math.prod(full[d] if d is not None else 1 for d in dims), dtype)

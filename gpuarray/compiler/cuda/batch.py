@@ -107,7 +107,7 @@ class BatchTemplate(Template):
         return [v for v in arrays_of(self.group) if v in read or v in self.batch.pass_.stored]
 
     def bytes_read(self, width: int) -> int:
-        """Bytes that a thread reads in a turn."""
+        """Bytes that a thread reads in an iteration."""
         read = {x.source for x in self.group.loads() if not is_one(x)}
         return width * sum(storage_dtype(v.aval).itemsize for v in read)
 

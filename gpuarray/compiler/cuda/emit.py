@@ -55,7 +55,7 @@ def emit(kernel: Kernel | FusedGroup, options: Options = PLAIN) -> KernelSource:
 
 def _template(kernel: Kernel, options: Options) -> Template:
     """The template of a kernel's form, filled in with the kernel."""
-    # One case a form: `FORMS` in lower/kernel.py lists them.
+    # One case for each form: `FORMS` in lower/kernel.py lists them.
     match kernel:
         case Map():
             return MapTemplate(kernel, options)

@@ -40,7 +40,7 @@ from gpuarray.core.target import TARGET
 
 
 class LoopTemplate(Template):
-    """One element a thread; the state of loops stays in registers."""
+    """One element for each thread; the state of loops stays in registers."""
 
     flow: Flow
     space: Dims  # the group's axis of each axis of the flow's space
@@ -73,8 +73,8 @@ class LoopTemplate(Template):
         self.line(1, f"if (i >= {self.number(total)}) return;")
         self.position = "i"
         self.define_axes(1, "i", self.order)
-        # A loop or branch is carried out in registers, all turns for one element; other members are
-        # as in a map.
+        # A loop or branch runs in registers, all iterations for one element; other members are as
+        # in a map.
         for member in members_in_order(self.group):
             if member.flow is None:
                 self.member(member, 1, self.read_outside)

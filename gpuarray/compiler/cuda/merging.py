@@ -26,7 +26,7 @@ class Merging(Protocol):
     state :
         The type of one.
     none :
-        The one that changes nothing when it is merged.
+        The identity of the merge.
     """
 
     state: str

@@ -22,12 +22,12 @@ from gpuarray.util import Struct
 
 
 class JoinedLoop(Struct):
-    """The loop of a joined pass: its head, and the elements that a thread takes in each turn.
+    """The loop of a joined pass: its head, and the elements that a thread takes in each iteration.
 
     Attributes
     ----------
     place :
-        The position of vector `u` of a turn.
+        The position of vector `u` of an iteration.
     guard :
         A condition that holds beyond the end, or an empty text.
     """
@@ -66,7 +66,7 @@ class OnlineTemplate(Template):
         return max(1, min(ahead, TARGET.row_bytes // max(1, size)))
 
     def is_dear(self, member: Member) -> bool:
-        """Whether a value is kept from the first half of a turn to the second."""
+        """Whether a value is kept from the first half of an iteration to the second."""
         made = any(isinstance(o, Load) and self.is_inlined(o) for o in member.operands)
         return made or member.eqn.primitive.weight > 1
 
@@ -115,7 +115,7 @@ class OnlineTemplate(Template):
         self.elements(3, second.members, [], added, turns.width)
         self.line(2, "}")
         self.line(1, "}")
-        # Registers of a turn end with it.
+        # Registers of an iteration end with it.
         for load in loads.values():
             del self.registers[load.key, load.dims]
         for v in slots:

@@ -136,8 +136,8 @@ class RowsTemplate(RowLoops):
                 self.line(1, "}")
             # `row` names a vector of each load; passes read elements of it from here on.
             return chosen, f", held in {where}"
-        # Rows that are read again: as few times as can be, and once where a launch can set aside
-        # shared memory for them.
+        # Rows that do not fit are read again: as few times as possible, and once if a launch can
+        # set aside shared memory for them.
         joined = [] if s.steps else join_passes(group, self.passes)
         if len(joined) != 1 and (stretches := self.hold_apart(plain, s, length, reduced)):
             self.stretches = stretches
@@ -146,7 +146,7 @@ class RowsTemplate(RowLoops):
         return joined if any(one.halves for one in joined) else plain, ""
 
     def long_turns(self, one: Pass, s: Schedule, length: int, reduced: list[int]) -> JoinedLoop:
-        """The turns of a block over a long row, for a joined pass."""
+        """The iterations of a block over a long row, for a joined pass."""
         t, n = self.index_type, self.number
         ahead = turns_ahead(self.bytes_a_turn(s.width), s, 2, len(one.members))
         ahead = self.turns_at_most(one, s.width, ahead)

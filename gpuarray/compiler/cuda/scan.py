@@ -50,7 +50,7 @@ class ScanTemplate(Template):
         self.merging = merging_of(eqn)
         self.loads = [x for x in self.scan.operands if isinstance(x, Load)]
         rank = len(kernel.group.axes)
-        # Axes before the scanned one and behind it.
+        # Axes before and after the scanned one.
         self.outer, self.inner = list(range(self.axis)), list(range(self.axis + 1, rank))
         if self.merging.struct is not None:
             self.structs[self.merging.state] = self.merging.struct
@@ -160,7 +160,7 @@ class ScanTemplate(Template):
         if c.looks_back:
             self.draw_tile(s.grid)
             block = "drawn"
-            # The tiles at the same place of all columns begin before those behind them.
+            # The tiles at the same place of all columns begin before later ones.
             self.line(1, f"const unsigned tile = drawn / {blocks}u;")
         at = "lane" if blocks == 1 else f"{block} % {n(blocks)} * {n(across)} + lane"
         self.line(1, f"const {t} i = {at};")

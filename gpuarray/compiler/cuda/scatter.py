@@ -73,7 +73,7 @@ class ScatterTemplate(Template):
             return self.shared_sums(total)
         s = schedule_map(total, 1)
         thread = f"blockIdx.x * {self.number(s.threads)} + threadIdx.x"
-        # One update a thread; there is no vector, since places are computed one by one.
+        # One update for each thread; there is no vector, since targets are computed one by one.
         self.line(1, f"const {self.index_type} i = {thread};")
         self.line(1, f"if (i >= {self.number(total)}) return;")
         self.update(1, total, "return")

@@ -79,7 +79,8 @@ class SortTemplate(Template):
             # Longer rows have met in the network.
             self.line(1, "__syncwarp();", "all elements are kept")
         if kept is not None:
-            # Which of the places that are kept a thread has; others have nothing to write.
+            # The number of a thread's place among those that are kept; others have nothing to
+            # write.
             self.line(1, f"const unsigned kept = {_number_among(kept)};")
             beyond.append(f"kept == {len(kept)}u")
         if beyond:

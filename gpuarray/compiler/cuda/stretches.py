@@ -60,7 +60,7 @@ class RowLoops(OnlineTemplate):
         """Open the loop of a thread over its vectors of a row; neighbours take neighbours."""
         t, n, operations = self.index_type, self.number, len(members)
         scale = f" * {n(s.width)}" if s.width > 1 else ""
-        # One vector a thread: no loop.
+        # One vector for each thread: no loop.
         if s.steps == 1:
             self.touched.begin()
             whole = s.lanes * s.width == length

@@ -1,9 +1,9 @@
 """Kernels that fold updates of few places: a table of the places for each warp, in shared memory.
 
-Floor 3. In: a Tables kernel. Out: its KernelSource; it leaves a table for each block. A warp has
-updates side by side. Lanes whose updates have the same place merge them first, in the order of
-lanes, and the first of them merges the result with what is in the table, so nothing depends on
-which thread comes first.
+Floor 3. In: a Tables kernel. Out: its KernelSource; it leaves a table for each block. A warp
+processes adjacent updates. Lanes whose updates have the same target merge them first, in the order
+of lanes, and the first of them merges the result into the table, so nothing depends on which thread
+comes first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpuarray.util import Struct
 
 
 class Table(Struct, eq=False):
-    """One of the tables of a warp: where updates go, what they are, and how they are folded.
+    """One of the tables of a warp: the targets and values of updates, and their fold.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Table(Struct, eq=False):
 
 
 class TablesTemplate(Template):
-    """Updates of few places: every warp has tables of its own, and every block leaves theirs."""
+    """Updates of few targets: every warp has its own tables, and every block leaves theirs."""
 
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options)
@@ -70,7 +70,7 @@ class TablesTemplate(Template):
         self.in_name = {v: f"in{i}" for i, v in enumerate(self.inputs)}
 
     def table(self, eqn: Eqn) -> Table:
-        """The table of an equation, whose updates may lie along the first axes alone."""
+        """The table of an equation, whose updates may run along the first axes alone."""
         of: Eqn = eqn.params["of"]
         operands, rule = operands_of(eqn), of.primitive.update
         rank = operands[rule.operand].aval.ndim
@@ -82,7 +82,7 @@ class TablesTemplate(Template):
             return self.reach.element(a, places)
 
         places, tests = rule.target(of, at[:rank], get)
-        # Beside rows, the first thread of each row has its number.
+        # For updates that are rows, scalar ones are done by the first thread of each row.
         tests = [*tests, *(Below(c, 1) for c in at[rank:])]
         tests = [t for t in dict.fromkeys(tests) if t.always is None]
         new = operands[rule.operand]
@@ -101,7 +101,7 @@ class TablesTemplate(Template):
         self.threads_meet = True
         n, t, total = self.number, self.index_type, math.prod(self.axes)
         each = sum(table.bytes for table in self.tables)
-        # An update and its place take registers, of which a thread of a large block has 64.
+        # An update and its target take registers, of which a thread of a large block has 64.
         ahead = max(1, min(TARGET.updates_ahead, 24 // (1 + len(self.tables))))
         blocks = self.tables[0].out.aval.shape[0]
         s = schedule_tables(total, blocks, each, 32 * ahead)
@@ -128,7 +128,7 @@ class TablesTemplate(Template):
                 self.line(2, f"table{self.number_of(table)}[p] = {table.reducer.neutral};")
             self.line(1, "}")
         self.line(1, "__syncthreads();")
-        # Updates of a warp lie side by side; it reads several of each lane before it folds them.
+        # Updates of a warp are adjacent; it reads several for each lane before it folds them.
         turn = 32 * ahead
         self.line(1, f"const {t} begin = (blockIdx.x * warps + warp) * {n(turn)};")
         head = f"for ({t} first = begin; warp < warps && first < {n(total)};"

@@ -287,8 +287,8 @@ class Template(Writer, abc.ABC):
         self.line(depth, f"const {ct.value_type(v.aval)} {name} = {value};")
 
     def bytes_a_turn(self, width: int, members: Sequence[Member] = ()) -> int:
-        """Bytes that a thread reads in one turn of a loop along the reduced axes, of all that the
-        kernel reads or for some members.
+        """Bytes that a thread reads in one iteration of a loop along the reduced axes, of all that
+        the kernel reads or for some members.
         """
         each = [o for m in members for o in m.operands if isinstance(o, Load)]
         loads = {
@@ -386,8 +386,8 @@ class Template(Writer, abc.ABC):
         Returns the bytes of the workspace.
         """
         self.threads_meet = True
-        # Lay out the workspace: for each reduction one slot a block, then the tickets. A slot is a
-        # multiple of a vector access, so that reading it takes few transactions.
+        # The layout of the workspace: for each reduction one slot for each block, then the tickets.
+        # A slot is a multiple of a vector access, so that reading it takes few transactions.
         writes, own, _ = slots
         room = self.slots_of(s, rows, many) * TARGET.slot_bytes
         starts = list(itertools.accumulate((c.slots for c in cells), initial=0))

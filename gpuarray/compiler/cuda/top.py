@@ -38,7 +38,7 @@ class TopTemplate(Template):
         self.threads_meet = True
         n, t = self.number, self.index_type
         threads, rows = TARGET.block_threads, math.prod(self.axes) // self.length
-        # One block a row, all threads of it share the row.
+        # One block for each row, all threads of it share the row.
         s = Schedule(threads, 1, rows, threads)
         values, numbers = self.outputs
         count = values.aval.shape[self.axis]

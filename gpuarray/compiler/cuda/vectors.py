@@ -71,7 +71,7 @@ class Vectors(Statements):
                 if isinstance(part, Element | Address):
                     step = None if self.last is None else part.index.coefficient(self.last)
                     if step not in (0, 1, None):
-                        return None  # strided: one element a thread is coalesced
+                        return None  # strided: one element for each thread is coalesced
                     if isinstance(part, Element) and not _in_loop(part):
                         # Only neighbours (step 1) are read as a vector, so only these have to be
                         # aligned.
@@ -157,7 +157,7 @@ class Vectors(Statements):
         return isinstance(access, Constant)
 
     def is_rare(self, fold: SerialFold) -> bool:
-        """Whether a loop between ends that are searched for has a turn for each row at most, on
+        """Whether a loop between searched bounds has at most one iteration for each row, on
         average: updates of few rows of a table. A vector then searches once for all its elements.
         """
         turns = math.prod(loop.length for loop in fold.loops)
@@ -199,5 +199,5 @@ class Vectors(Statements):
 
 
 def _in_loop(access: Element) -> bool:
-    """Whether an element changes with the turns of a loop, whose axes have negative numbers."""
+    """Whether an element depends on the iteration of a loop, whose axes have negative numbers."""
     return any(axis < 0 for axis in axes_of(access.index))

@@ -47,8 +47,8 @@ class Writer(Vectors):
     def width(self) -> int:
         """Elements of a vector access: 16 bytes of the widest dtype, or fewer if that is unaligned.
 
-        One access of 16 bytes a thread needs fewer instructions for the same bytes than four of 4,
-        and keeps more of them under way.
+        One access of 16 bytes for each thread needs fewer instructions for the same bytes than four
+        of 4, and keeps more of them in flight.
         """
         # Vectors need a fastest axis, and something that is contiguous along it.
         places = [(x, self.vector_starts(x)) for x in self.group.loads()]

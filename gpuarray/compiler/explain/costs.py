@@ -31,7 +31,7 @@ class Cost(Struct):
     turns :
         The number of iterations of a loop; 0 for other steps.
     guessed :
-        Whether the number of turns is a guess.
+        Whether the number of iterations is a guess.
     estimated :
         Whether the bytes are an estimate, since a library moves them.
     """
@@ -55,7 +55,7 @@ class Cost(Struct):
         )
 
     def times(self, turns: int) -> Cost:
-        """This cost in each of `turns` turns of a loop."""
+        """This cost in each of `turns` iterations of a loop."""
         launches, read, written = (n * turns for n in (self.launches, self.read, self.written))
         return self.replace(launches=launches, read=read, written=written, turns=turns)
 

@@ -109,8 +109,8 @@ def _boundaries(refusals: list[Refusal], maker: dict[Var, str]) -> tuple[Boundar
     """The refusals between steps that still exist; others have since been inlined."""
 
     def name(step: DeviceStep) -> str:
-        # A refused pair may name a step that was replaced later; its values say which step makes
-        # them now.
+        # A refused pair may name a step that was replaced later; its values identify the step that
+        # makes them now.
         return next((maker[v] for v in step_outputs(step) if v in maker), "")
 
     found = [(name(r.producer), name(r.consumer), r.reason) for r in refusals]

@@ -146,7 +146,8 @@ class Intermediate(Struct):
     steps :
         The step that writes it, or those that compute it.
     reason, thresholds :
-        Why, and the fields of `Target` and `Processor` (`gpuarray/core/target.py`) that say so.
+        The reason, with the fields of `Target` and `Processor` (`gpuarray/core/target.py`) that it
+        depends on.
     cost, times :
         Cost of an element in multiply-adds, and how many times an element would be computed on
         average; None if the decision did not depend on them.
@@ -199,7 +200,7 @@ class Record(Struct):
     @property
     def kernels(self) -> list[StepRecord]:
         """The fused kernels."""
-        # Whatever is no routine of a library has a form.
+        # Every step except a library routine has a form.
         return [s for s in self.steps if s.kind != "library"]
 
     @property

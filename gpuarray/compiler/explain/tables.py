@@ -131,7 +131,7 @@ def table(e: Record) -> str:
 
 
 def nested(steps: Iterable[StepRecord], depth: int = 0) -> Iterator[tuple[int, StepRecord]]:
-    """Steps with those in the bodies of loops behind them, and how deep each is."""
+    """Steps followed by those in the bodies of loops, and the depth of each."""
     for s in steps:
         yield depth, s
         yield from nested(s.body, depth + 1)

@@ -41,7 +41,8 @@ def fuse(
     flows :
         Loops and branches that run element by element are groups too.
     apart :
-        Reductions of whole arrays take nothing that would keep many of them from being one kernel.
+        Reductions of whole arrays are not merged with anything that would keep many of them from
+        being one kernel.
     """
     fuser = _Fuser(graph, enabled, flows, apart)
     fuser.run()

@@ -181,8 +181,8 @@ class GroupBuilder(_Members):
         """Append a member and record the values it reads and computes."""
         self.members.append(member)
         self.weight += member.weight
-        # Values behind a reduction are noted: a later member that needs them waits for the whole
-        # row.
+        # Values that depend on a reduction are recorded: a later member that needs them waits for
+        # the whole row.
         depends = member.eqn.primitive.kind is Kind.REDUCTION
         for operand in member.operands:
             if isinstance(operand, Load):

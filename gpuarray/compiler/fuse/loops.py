@@ -127,7 +127,7 @@ class _FlowBuilder:
         self.parent: list[int] = []
         self.length: list[int] = []
         self.real: list[bool] = []  # whether elements along it may differ
-        # Loops so far, to number their turns, and totals that limits and the cost model look at.
+        # Loops so far, to number their iterations, and totals for limits and the cost model.
         self.loops = 0
         self.weight = 0.0
         self.statements = 0
@@ -285,7 +285,7 @@ class _FlowBuilder:
         self, eqn: Eqn, form: Loop, given: Sequence[Value | None], wanted: set[int]
     ) -> tuple[Repeat, dict[int, Value]]:
         """A loop, and the values of its results that are wanted."""
-        # 1. Which carries are needed: those behind wanted results and behind the condition.
+        # 1. Which carries are needed: those that wanted results and the condition depend on.
         body = simplified(form.body)
         test = None if form.condition is None else simplified(form.condition)
         count = len(form.carry)

@@ -301,7 +301,7 @@ def _waits(members: list[Member], one: GroupBuilder, reduced: frozenset[int]) ->
     """
     pass_of: dict[Var, int] = {}  # how many reductions, one after another, a value needs
     cost: dict[Var, float] = {}  # multiply-adds of an element of a value over P x R
-    # `pass_of`: the pass over the row in which a value is known, one more behind each fold.
+    # `pass_of`: the pass over the row in which a value is known, one more after each fold.
     for member in (*one.members, *members):
         read = [o.var for o in member.operands if isinstance(o, Inner) and o.var in pass_of]
         now = max((pass_of[v] for v in read), default=0)

@@ -26,8 +26,8 @@ def in_order(numbers: Iterable[int], needs: Callable[[int], Iterable[int]]) -> I
         missing[number] = len(before)
         for other in before:
             readers.setdefault(other, []).append(number)
-    # One heap for this turn, a list for the next: a number that is freed by a larger one has been
-    # passed, and comes in the next turn. Ascending order keeps steps close to the program's order.
+    # One heap for this scan, a list for the next: a number that is freed by a larger one has been
+    # passed, and comes in the next scan. Ascending order keeps steps close to the program's order.
     now = sorted(n for n, count in missing.items() if not count)
     while now:
         later: list[int] = []

@@ -1,9 +1,9 @@
-"""Loops over a stacked state, or over vectors: components become values of their own.
+"""Loops over a stacked state, or over vectors: components become separate values.
 
-Floor 3. In: a Graph. Out: one that computes the same, in which a loop over `stack([x, v])` carries
-x and v, where that lets the whole loop run in registers. Elements of x and v need one another, so
-it would be run turn by turn otherwise, each a launch or two. So do the components of a vector of
-which a turn takes the length, or a product with a small matrix.
+Floor 3. In: a Graph. Out: an equivalent one, in which a loop over `stack([x, v])` carries x and v,
+if that lets the whole loop run in registers. Elements of x and v depend on one another, so it would
+otherwise run iteration by iteration, each a launch or two. So do the components of a vector of
+which an iteration takes the length, or a product with a small matrix.
 
 Equations of the body are processed in order: a value exists as a whole, or in parts along one axis,
 and is assembled only if needed as a whole.
@@ -104,9 +104,9 @@ def _is_kernel(eqn: Eqn, index: GraphIndex) -> bool:
 
 
 def _by_components(graph: Graph, known: Mapping[Atom, int] = MappingProxyType({})) -> Components:
-    """The values of which elements need one another along a short axis, since they are folded or
-    cut along it, and that axis: squares that a length is the sum of. `known`: those that are to be
-    in parts.
+    """The values whose elements depend on one another along a short axis, since they are folded or
+    cut along it, and that axis: for example the squares that are summed in a length. `known`: those
+    that are already to be split.
     """
     found = dict(known)
     for eqn in reversed(graph.eqns):
@@ -147,7 +147,7 @@ def _sides(eqn: Eqn) -> tuple[_Side, _Side] | None:
     )
     if left is None or right is None or not _is_short(left.operand.aval.shape[left.steps]):
         return None
-    # What is left of each operand lies along the axes of the result in their order.
+    # The remaining axes of each operand are in the order of the result's axes.
     if any((*s.batch, *s.own) != tuple(sorted((*s.batch, *s.own))) for s in (left, right)):
         return None
     return left, right
@@ -174,8 +174,8 @@ def _is_short(n: int) -> bool:
 
 # ---- which carries to split ----
 def _axes(loop: Loop) -> Axes:
-    """The carries whose next values are made by stacking, or of others that are, or of which
-    elements need one another, and along which axes.
+    """The carries whose next values are made by stacking, or from others that are, or whose
+    elements depend on one another, and along which axes.
     """
     body, first = simplified(loop.body), len(loop.consts)
     made = {v: e for e in body.eqns for v in e.outvars}
@@ -251,9 +251,9 @@ class _Apart:
     parts :
         Those values. Others are unchanged, except for
     same :
-        those that another value stands for.
+        those that another value replaces.
     components :
-        Values that are computed in parts, whatever they are made of, and their axes.
+        Values that are computed in parts, whatever their operands, and their axes.
     numbers :
         Values that are filled with one number.
     """
@@ -388,7 +388,7 @@ class _Apart:
         self, eqn: Eqn, element: Any, shape: tuple[int, ...], at: Sequence[Index]
     ) -> Atom | None:
         """The value of this shape whose element at `at` is this one of an operand, or an operation
-        on such elements; None if that takes more than parts of operands, seen in another shape.
+        on such elements; None if that takes more than reshaped parts of operands.
         """
         if isinstance(element, Applied) and element.eqn is not None:
             ins = [self.taken(eqn, x, shape, at) for x in element.operands]
@@ -463,14 +463,14 @@ class _Apart:
     def term(
         self, side: _Side, axis: int, j: int, k: int, ends: tuple[int, int, int], is_left: bool
     ) -> Atom:
-        """What one operand gives for component j of a product: its part k along the steps, over
-        the axes of the result.
+        """The share of one operand in component j of a product: its part k along the summed axis,
+        over the axes of the result.
         """
         batch, own, end = ends
         a = self.part(side.operand, side.steps, k)
         mine = range(batch, own) if is_left else range(own, end)
         if axis in mine:
-            # Its own axis, counted without the one that is gone.
+            # Its own axis, counted without the removed one.
             d = side.own[axis - mine.start]
             a = self.part(a, d - (d > side.steps), j)
         lengths = iter(a.aval.shape)
@@ -560,7 +560,7 @@ class _Apart:
 
 
 def _operations(eqn: Eqn) -> tuple[Primitive, Primitive]:
-    """The multiplication and the addition that a product is made of."""
+    """The multiplication and the addition of a product."""
     expanded = eqn.primitive.rewrite.product.expanded(eqn)
     *_, product, total = expanded
     merge = chained(total)

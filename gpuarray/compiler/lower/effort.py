@@ -1,7 +1,7 @@
 """The cost of an element of a value if it is computed where it is read.
 
-Floor 3. In: equations, noted producers first. Out: `Effort`, the numbers by which decisions.py
-judges them: their costs, how many follow one another, and how long their text is.
+Floor 3. In: equations, recorded producers first. Out: `Effort`, the numbers on which decisions.py
+is based: their costs, the length of chains, and the length of their text.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Kernel(Struct, eq=False):
     accesses :
         The group, the axes that threads go over, and how it reads.
     name :
-        Name of the kernel, which says its form.
+        Name of the kernel, which includes its form.
     """
 
     form: ClassVar[str] = ""

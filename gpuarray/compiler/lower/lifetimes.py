@@ -33,7 +33,7 @@ class Lifetimes:
     ----------
     last :
         The last step that reads each value's memory; results are read after all steps. Without
-        those that nothing reads.
+        unread values.
     owned :
         Values whose memory the steps make: no other value but views of them is in it.
     """

@@ -57,7 +57,7 @@ class Pass(Struct):
     followers: tuple[Follower, ...] = ()
 
     def in_order(self) -> list[Member]:
-        """All members that the pass runs, and those behind it, each behind those that it needs."""
+        """All members of the pass, including those after its reductions, in dependence order."""
         if not self.halves:
             return [*self.members, *self.after]
         found = (m for half in self.halves for m in half.in_order())
@@ -162,8 +162,8 @@ def _row_members(
 def _needed(
     targets: list[Member], made: dict[Var, Member], wide: dict[Var, bool], level: dict[Var, int]
 ) -> list[Member]:
-    """The members a tile must run for these targets; finished values over P (those behind some
-    reduction) are read, not computed again.
+    """The members a tile must run for these targets; finished values over P (those that depend on a
+    reduction) are read, not recomputed.
     """
     order: list[Member] = []
     done: set[int] = set()

@@ -1,4 +1,4 @@
-"""Products with the elementwise work behind them: one call of a library instead of two steps.
+"""Products fused with elementwise epilogues: one library call instead of two steps.
 
 Floor 3. In: the steps of a device, producers inlined. Out: the same, where a group that computes
 only what a library can do to a product before writing it (a rule of the product's primitive) is one

@@ -1,8 +1,8 @@
 """Scatters as groups: updates in place, and the equations of those that are sorted first.
 
-Floor 3. In: an equation whose primitive changes a part of its first operand, of which
-rewrite/updates.py says what becomes of it. Out: its group, or the equations that bring its updates
-into the order of their places.
+Floor 3. In: an equation whose primitive changes a part of its first operand, for which
+rewrite/updates.py has chosen the method. Out: its group, or the equations that sort its updates by
+target.
 """
 
 from __future__ import annotations

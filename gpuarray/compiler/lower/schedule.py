@@ -52,7 +52,7 @@ class Schedule(Struct):
 
 
 def busy(s: Schedule) -> float:
-    """The share of multiprocessors that work: in the last turn of blocks some are idle."""
+    """The share of multiprocessors that work: in the last wave of blocks some are idle."""
     turns = -(-s.grid // TARGET.multiprocessors)
     return s.grid / (turns * TARGET.multiprocessors)
 
@@ -191,7 +191,7 @@ def schedule_rows(rows: int, length: int, width: int) -> Schedule:
         threads = max(32, min(TARGET.block_threads, _power_of_two(rows * lanes)))
         grid = -(-rows // (threads // lanes))
         return Schedule(threads, width, max(1, grid), lanes, -(-vectors // lanes))
-    # Four vectors a thread; one where the rows alone do not fill the machine.
+    # Four vectors for each thread; one if the rows alone do not fill the machine.
     share = 4 if rows >= TARGET.full_grid else 1
     lanes = max(64, min(1024, _power_of_two(vectors // share)))
     steps = -(-vectors // lanes)
@@ -237,16 +237,14 @@ def row_column_lanes(length: int, folds: int, itemsize: int) -> int:
 def schedule_row_columns(
     length: int, width: int, folds: int, itemsize: int, slots: int
 ) -> Schedule:
-    """Rows whose columns are folded on the way: a block for each slot, which has every `slots`-th
-    row.
-    """
+    """Rows whose columns are also folded: a block for each slot, which has every `slots`-th row."""
     lanes = row_column_lanes(length, folds, itemsize)
     return Schedule(lanes, width, slots, lanes, max(1, -(-length // (lanes * width))))
 
 
 def schedule_tables(total: int, blocks: int, each: int, turn: int) -> Schedule:
-    """Updates folded in tables of `each` bytes, one a warp: as many warps a block as fit, and as
-    have a turn.
+    """Updates folded in tables of `each` bytes, one for each warp: as many warps in each block as
+    fit, and as have work.
     """
     warps = min(32, TARGET.shared_held // each, -(-total // (blocks * turn)))
     return Schedule(32 * max(1, warps), grid=blocks)
@@ -259,7 +257,7 @@ def _power_of_two(n: int) -> int:
 
 def schedule_all(rows: int, length: int, width: int) -> Schedule:
     """Few long rows: several blocks share each, at most two for each multiprocessor in all."""
-    # At least 16 elements a thread: merging must cost less than sharing saves.
+    # At least 16 elements for each thread: merging must cost less than sharing saves.
     splits = min(max(1, TARGET.full_grid // rows), -(-length // (TARGET.block_threads * 16)))
     return Schedule(TARGET.block_threads, width, rows * splits, TARGET.block_threads, splits=splits)
 
@@ -267,8 +265,8 @@ def schedule_all(rows: int, length: int, width: int) -> Schedule:
 def turns_ahead(
     turn_bytes: int, s: Schedule, least: int, operations: int = 1, shared_bytes: int = 0
 ) -> int:
-    """How many turns of a loop are written out: `least`, or up to four times as many where that
-    keeps too few bytes under way on a multiprocessor, and the text does not get long.
+    """How many iterations of a loop are unrolled: `least`, or up to four times as many if that
+    keeps too few bytes in flight on a multiprocessor, and the text stays short.
     """
     held = _blocks_held(s, shared_bytes) * s.threads
     turns = least
@@ -298,7 +296,8 @@ def schedule_columns(
     deep, splits = TARGET.block_threads // across, 1
     while deep > 1 and across * deep > fitting:
         deep //= 2
-    # Blocks share columns: enough of them to fill the machine, each with 16 rows a thread or more.
+    # Blocks share columns: enough of them to fill the machine, each with at least 16 rows for each
+    # thread.
     if can_split:
         splits = min(TARGET.column_grid // max(1, -(-columns // across)), length // (deep * 16))
         splits = max(1, splits)

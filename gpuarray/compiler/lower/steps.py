@@ -28,7 +28,7 @@ def step_inputs(step: DeviceStep) -> list[Var]:
 
 
 def step_outputs(step: DeviceStep) -> list[Var]:
-    """The values a step leaves behind."""
+    """The values that a step writes."""
     return step.outvars if isinstance(step, Eqn) else list(step.outputs)
 
 
@@ -179,7 +179,7 @@ def _elements_read(eqn: Eqn) -> list[int]:
 def inlined_eqns(group: FusedGroup) -> list[Eqn]:
     """The producers that a group computes where it reads them, each after those it needs."""
     order: dict[int, Eqn] = {}
-    # The equations behind each load, those they need first; without recursion, as chains are long.
+    # The equations of each load, dependences first; without recursion, as chains are long.
     for v in (x.source for x in (*group.loads(), *(x for x, _ in group.streamed()))):
         waiting = [v]
         while waiting:

@@ -50,12 +50,14 @@ def join_tables(steps: list[Step]) -> list[Step]:
 
 
 def _joined(one: FusedGroup, two: FusedGroup) -> FusedGroup | None:
-    """Two groups as one; None where their updates do not lie alike, or their tables are large."""
+    """Two groups as one; None if their updates are arranged differently, or their tables are
+    large.
+    """
     short, long = sorted((one.axes, two.axes), key=len)
     size = sum(
         table_bytes(m.eqn.params["of"].outvars[0].aval) for g in (one, two) for m in g.members
     )
-    # Numbers beside rows: those of the shorter one lie along the first axes of the other.
+    # Scalars with rows: those of the shorter one run along the first axes of the other.
     if long[: len(short)] != short or size > TARGET.table_bytes:
         return None
     return FusedGroup(

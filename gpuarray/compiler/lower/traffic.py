@@ -87,7 +87,7 @@ class PlacesRead:
         self.most: int | None = None
         # axes of loops of which this many iterations are unrolled
         self.in_turns: dict[int, int] = {}
-        self._ahead = [1]  # of each pass, how many turns of its loop are under way together
+        self._ahead = [1]  # of each pass, how many iterations of its loop are in flight together
         self._places: dict[tuple[int, Var], dict[Index, _Access]] = {}
 
     def begin(self, ahead: int = 1) -> None:
@@ -96,7 +96,7 @@ class PlacesRead:
         self.unrolled(ahead)
 
     def unrolled(self, turns: int) -> None:
-        """Note that `turns` turns of the loop of this pass are written out."""
+        """Record that `turns` iterations of the loop of this pass are unrolled."""
         self._ahead[-1] = max(1, turns)
 
     def note(self, source: Var, index: Index, most: int | None = None, width: int = 1) -> None:
@@ -136,7 +136,7 @@ class PlacesRead:
             for index, access in places.items():
                 # Values that vary along a vector are read by each of its elements.
                 many = width if last is None or last in axes_of(index) else 1
-                # The turns of a short loop are written out, and read together.
+                # The iterations of a short loop are unrolled, and read together.
                 loops = (x for x in _lengths(index).items() if x[0] < 0)
                 turns = math.prod(self.in_turns.get(axis, n) for axis, n in loops)
                 many *= turns if turns <= TARGET.written_out else 1

@@ -1,7 +1,7 @@
 """Obstacles to vectorising loops of native code: much work under conditions, or next to them.
 
-Floor 3. In: equations and steps. Out: answers by which decisions.py puts values into memory that a
-kernel could also compute where it reads them.
+Floor 3. In: equations and steps. Out: predicates with which decisions.py puts values into memory
+that a kernel could also compute where it reads them.
 """
 
 from __future__ import annotations

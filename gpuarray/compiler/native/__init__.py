@@ -11,6 +11,7 @@
 | `values` | expressions of values; `accesses` finds parts of them that are treated specially |
 | `facts` | facts recorded about a text when it is written: no text is parsed |
 | `routine` | steps of a plan as one function; `products` `windows` `sorts`: those without kernel |
-| `loops` | loops and branches in routines; `carries`: from turn to turn; `blocks`: block by block |
+| `loops` | loops and branches in routines; `carries`: from iteration to iteration; `blocks`: block
+by block |
 | `code` | the nested blocks that routines are written in; `room`: their memory |
 """

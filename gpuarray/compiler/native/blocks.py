@@ -46,7 +46,7 @@ def independent_elements(
     Parameters
     ----------
     plans :
-        Of the body and of the condition, the steps in each turn, and which of the inputs are
+        Of the body and of the condition, the steps in each iteration, and which of the inputs are
         carries.
     """
     avals = loop.body.out_avals

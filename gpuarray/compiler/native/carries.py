@@ -18,14 +18,14 @@ from gpuarray.core.target import PROCESSOR
 
 
 class MemoryCarry(abc.ABC):
-    """A carry of a loop that makes all of a turn before the next one.
+    """A carry of a loop that completes an iteration before the next one.
 
     Attributes
     ----------
     result :
         Where the last value is wanted.
     at :
-        Where a turn finds the value.
+        Where an iteration finds the value.
     """
 
     def __init__(self, code: StepsWriter, aval: ShapedArray, result: str):
@@ -45,11 +45,11 @@ class MemoryCarry(abc.ABC):
 
     @abc.abstractmethod
     def advance(self, following: str) -> None:
-        """At the end of a turn: the next value takes the place of the value."""
+        """At the end of an iteration: the next value replaces the value."""
 
     @abc.abstractmethod
     def end(self) -> None:
-        """Behind the loop: the last value is the result."""
+        """After the loop: the last value is the result."""
 
 
 class Updated(MemoryCarry):
@@ -70,7 +70,7 @@ class Updated(MemoryCarry):
 
 
 class Copied(MemoryCarry):
-    """A small carry: a local array, into which a turn copies the next value at its end."""
+    """A small carry: a local array, into which an iteration copies the next value at its end."""
 
     def begin(self, first: str, loop: Loop) -> None:
         self.at = self.code.new("c")
@@ -95,7 +95,7 @@ class Alternating(MemoryCarry):
     def begin(self, first: str, loop: Loop) -> None:
         code = self.code
         self.at, self.spare, self.next = code.new("c"), code.buffer_for(self.aval), code.new("n")
-        # The last turn writes into the result where their number is known.
+        # If the number of iterations is known, the last one writes into the result.
         is_even = loop.length is not None and loop.length % 2 == 0
         code.line(f"const {self.kind}* {self.at} = {first};")
         code.line(f"{self.kind}* {self.next} = {self.spare if is_even else self.result};")
@@ -109,7 +109,7 @@ class Alternating(MemoryCarry):
         self.code.line(f"{n} = {n} == {self.result} ? {self.spare} : {self.result};")
 
     def end(self) -> None:
-        # A loop without a known number of turns may end on the spare buffer.
+        # A loop with an unknown number of iterations may end on the spare buffer.
         with self.code.block(f"if ({self.at} != {self.result})", ""):
             self.code.copy(self.result, self.at, self.aval.size)
         self.code.room.free(self.spare)

@@ -51,8 +51,8 @@ class Code:
 
     @contextmanager
     def apart(self) -> Iterator[list[str]]:
-        """Lines that are no part of the text until they are put there. How deep that will be is not
-        known yet.
+        """Lines that are not part of the text until they are put there. Their depth is not known
+        yet.
         """
         around, depth = self.lines, self._depth
         self.lines, self._depth = [], 0

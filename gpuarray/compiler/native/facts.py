@@ -38,7 +38,7 @@ class Facts(PlacesRead):
     other_tests :
         Whether there are tests besides these.
     distances :
-        How far apart neighbours are, of those distances that the compiler must not know.
+        Strides of neighbours that the compiler must not know.
     streams :
         Whether results are stored past the cache.
     """

@@ -1,4 +1,5 @@
-"""Turns of a loop with halves, in blocks: CPUs convert them to floats and back a vector at a time.
+"""Iterations of a loop with halves, in blocks: CPUs convert them to floats and back a vector at a
+time.
 
 Floor 3. In: the lines of an iteration of an innermost loop. Out: the lines of as many iterations as
 a vector has floats. Compilers do not vectorise such conversions, so each is a call for the whole
@@ -79,7 +80,7 @@ class Block:
         return any(line.is_rounded for line in lines) or bool(self._reads and lines)
 
     def add(self, line: str) -> bool:
-        """Add a line of a turn; return whether there is a way to."""
+        """Add a line of an iteration; return whether that is possible."""
         half = line if isinstance(line, HalfLine) else None
         if half is not None and half.how == READ:
             self._reads.append(half)

@@ -52,7 +52,7 @@ class Turns(Struct, eq=False):
     given :
         Where the operands of the equation are.
     steps :
-        Of the body and of the condition, the steps in each turn: others are in front of the loop.
+        Of the body and of the condition, the steps in each iteration: others are before the loop.
     """
 
     eqn: Eqn
@@ -73,11 +73,11 @@ class Turns(Struct, eq=False):
 
     @property
     def count(self) -> float:
-        """How many turns there are; of a while loop that is a guess."""
+        """The number of iterations; for a while loop a guess."""
         return TARGET.guessed_steps if self.loop.length is None else self.loop.length
 
     def head(self, turn: str) -> str:
-        """The line that opens the loop, in which `turn` is the number of the turn."""
+        """The line that opens the loop, in which `turn` is the number of the iteration."""
         n, name = self.loop.length, self.eqn.primitive.name
         if n is None:
             return f"for (;;) {{  // {name}"
@@ -125,7 +125,7 @@ class RoutineWriter(StepsWriter):
 
     # ---- loops ----
     def loop(self, eqn: Eqn, loop: Loop, targets: dict[Var, str]) -> None:
-        """Write a loop: all of each turn before the next, unless its elements are independent."""
+        """Write a loop: each iteration before the next, unless its elements are independent."""
         given = [self.place(a) for a in eqn.invars]
         # Loop invariants are computed before the first iteration.
         turns = Turns(eqn, loop, given, self.invariants(loop, given))
@@ -197,9 +197,9 @@ class RoutineWriter(StepsWriter):
         self.line(f"if ({many} == 0) break;")
         return Going(at, aval.size, many)
 
-    # ---- turn by turn ----
+    # ---- iteration by iteration ----
     def loop_of_turns(self, turns: Turns, targets: dict[Var, str]) -> None:
-        """Write a loop that makes all of each turn before the next."""
+        """Write a loop that completes each iteration before the next."""
         eqn, loop = turns.eqn, turns.loop
         over = self.updated(turns)
         results = [self.made(v, targets) for v in eqn.outvars]
@@ -235,22 +235,22 @@ class RoutineWriter(StepsWriter):
                     self.line(f"if ({going.state} == 1) ga_keep({args}, {c.aval.size});")
             for c, new in moved:
                 c.advance(new)
-        # Memory taken inside is free again behind the loop.
+        # Memory taken inside is free again after the loop.
         self.room.reset(mark)
         self.inside -= 1
         work = self.work + TARGET.guessed_steps
         self.work = before + work * turns.count
         with self.block(turns.head(turn)):
-            # Turns count their work. From time to time the loop lets other threads of Python run
-            # and handles signals, so that Ctrl-C ends a loop that never would.
+            # Iterations count their work. From time to time the loop lets other Python threads run
+            # and handles signals, so that Ctrl-C ends an endless loop.
             self.line(f"if (call.turn({math.ceil(work)})) return 3;")
             self.put(text)
         for c in carries:
             c.end()
 
     def updated(self, turns: Turns) -> list[set[Var] | None]:
-        """Of each carry, the updates that make it from the one before, if one array can serve all
-        turns.
+        """For each carry, the updates that compute it from the previous one, if one array can be
+        used by all iterations.
         """
         loop = turns.loop
         body, start = self.planned(loop.body).graph, len(loop.consts)
@@ -265,8 +265,9 @@ class RoutineWriter(StepsWriter):
 
     # ---- block by block ----
     def loop_over_blocks(self, turns: Turns, targets: dict[Var, str], length: int) -> bool:
-        """Write a loop of independent elements, all turns of a block before the next. A while loop
-        comes back now and then to look for signals. False: the turns would take too long for that.
+        """Write a loop of independent elements, all iterations of a block before the next. A while
+        loop returns now and then to check for signals. False: the iterations would take too long
+        for that.
         """
         blocks = -(-length // PROCESSOR.block)
         results = [self.made(v, targets) for v in turns.eqn.outvars]
@@ -277,7 +278,8 @@ class RoutineWriter(StepsWriter):
         with self.apart() as block:
             work = self.turns_of_block(turns, results, progress)
         self.length, self.inside = 0, self.inside - 1
-        # Work counts once for each turn; how much of it a block is decides how blocks are shared.
+        # Work counts once for each iteration; the share of a block in it decides how blocks are
+        # distributed.
         self.work = before + work * turns.count
         of_block = max(1, math.ceil(work * turns.count / blocks))
         grain = max(1, 4 * PROCESSOR.task // of_block)
@@ -312,12 +314,12 @@ class RoutineWriter(StepsWriter):
     def turns_of_block(
         self, turns: Turns, results: list[str], progress: BlockProgress | None
     ) -> float:
-        """Write all that is done for a block; return the work of a turn for all blocks."""
+        """Write all work for a block; return the work of an iteration for all blocks."""
         if progress:
             self.line(f"const ga_index block = first / {PROCESSOR.block};")
             self.line(f"if ({progress.begun} && {progress.done}[block]) return;")
-            # `over`: all elements of the block are done, and not only its share of turns until
-            # signals are looked for.
+            # `over`: all elements of the block are done, and not only its share of iterations until
+            # signals are checked.
             self.line("long long left = 0;")
             self.line("bool over = false;")
         carries: list[str] = []
@@ -335,7 +337,7 @@ class RoutineWriter(StepsWriter):
         work = max(1.0, self.work)
         with self.block(turns.head(turn)):
             if progress:
-                # Leave the block after its share of turns, and come back to it.
+                # Leave the block after its share of iterations, and come back to it.
                 each = math.ceil(work / -(-self.length // PROCESSOR.block))
                 self.line(f"if ((left += {each}) > {PROCESSOR.patience}) break;")
             self.put(text)
@@ -449,5 +451,5 @@ def _graphs(loop: Loop) -> Iterator[tuple[Graph, int]]:
 
 
 def _row(array: str, turn: str, aval: ShapedArray) -> str:
-    """The row of an array that a turn reads or writes."""
+    """The row of an array that an iteration reads or writes."""
     return f"({array} + {turn} * {math.prod(aval.shape[1:])})"

@@ -31,14 +31,14 @@ Bounds = tuple[str, str]
 
 
 class Lanes(Struct):
-    """Turns side by side: how many, and whether the compiler must not unroll them."""
+    """Iterations side by side: how many, and whether the compiler must not unroll them."""
 
     count: int
     short: bool = False
 
     @property
     def function(self) -> str:
-        """The function of kernels/native that makes the turns."""
+        """The function of kernels/native that runs the iterations."""
         return f"{'ga_short_lanes' if self.short else 'ga_lanes'}<{self.count}>"
 
 
@@ -66,7 +66,7 @@ class NestWriter(ValueWriter):
 
     @contextmanager
     def apart(self) -> Iterator[list[str]]:
-        """Lines that are no part of the text until they are put there."""
+        """Lines that are not part of the text until they are put there."""
         around, self.lines = self.lines, []
         yield self.lines
         self.lines = around
@@ -85,7 +85,7 @@ class NestWriter(ValueWriter):
     def for_each(
         self, depth: int, name: str, begin: str, end: str, turn: str, comment: str = ""
     ) -> None:
-        """The head of a loop, and all of a turn if that is a single statement."""
+        """The head of a loop, and its whole body if that is a single statement."""
         head = f"for ({self.index_type} {name} = {begin}; {name} < {end}; ++{name}) {turn}"
         self.line(depth, head, comment)
         # A short loop inside another one: see `kept_loops`.
@@ -177,8 +177,8 @@ class NestWriter(ValueWriter):
                 self.level(depth + 1, inner, inside, members, stores, scope, ends)
             self.loop(depth, axis, bounds, turn)
             return
-        # The innermost loop, the one that becomes vectors: stores may go past the cache, and lines
-        # that serve all turns are put in front of it while it is written.
+        # The innermost loop, the one that is vectorised: stores may bypass the cache, and lines
+        # common to all iterations are put before it while it is written.
         with self.past_cache(depth, axis, bounds, stores) as (depth, bounds):
             front = Front(self.lines, depth) if axis == self.inner else None
             with self.apart() as turn:
@@ -209,7 +209,7 @@ class NestWriter(ValueWriter):
         i, bounds = self.axis_name[axis], (bounds[0], bounds[1] or self.number(self.axes[axis]))
         given = f"ga_index {i}, ga_index lane" if lanes else f"ga_index {i}"
         if pieces := self.cut_at_edges(axis, turn):
-            # The turns become a lambda, which is inlined in each piece. Another pass over the same
+            # The body becomes a lambda, which is inlined in each piece. Another pass over the same
             # axis may be in the same scope.
             number = self.pieces.get((depth, i), 0)
             self.pieces[depth, i] = number + 1
@@ -255,7 +255,7 @@ class NestWriter(ValueWriter):
         turn: str,
         lanes: Lanes | None,
     ) -> None:
-        """The loops over the pieces of an axis; `turn` is the function that makes a turn."""
+        """The loops over the pieces of an axis; `turn` is the function of an iteration."""
         begin, end = bounds
         i, whole = self.axis_name[axis], bounds == ("0", self.number(self.axes[axis]))
         for first, last in pieces:
@@ -287,7 +287,7 @@ class NestWriter(ValueWriter):
         return pieces
 
     def in_lanes(self, depth: int, lanes: Lanes, given: str, comment: str = "") -> None:
-        """The call of the function that makes the turns of a loop in lanes."""
+        """The call of the function that runs the iterations of a loop in lanes."""
         self.line(depth, f"{lanes.function}({given}", comment)
         if not lanes.short:
             kept = f"{'    ' * depth}{lanes.replace(short=True).function}({given}"
@@ -368,8 +368,8 @@ class NestWriter(ValueWriter):
         each block is computed into the first cache and stored from there. In it: how deep the
         innermost loop is, and its bounds.
         """
-        # A store past the cache does not read the line first, which saves a third of a
-        # copy's traffic, but has to write whole lines: hence a block that is computed near by.
+        # A store that bypasses the cache does not read the line first, which saves a third of a
+        # copy's traffic, but has to write whole lines: hence a block that is computed in L1.
         chosen = [v for v in stores if self.is_streamed(v, axis)]
         if not chosen:
             yield depth, bounds

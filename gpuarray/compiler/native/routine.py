@@ -43,7 +43,7 @@ class Routine(Struct, eq=False):
     inputs, outputs :
         The arrays that are its arguments, in this order.
     constants :
-        Arrays that are arguments behind the inputs.
+        Arrays that are arguments after the inputs.
     room :
         Bytes for values between steps, the last argument if there are any.
     kernels :
@@ -101,7 +101,7 @@ class StepsWriter(Code):
         self.unread: set[Var] = set()
         self.length = 0  # elements of a loop that goes over blocks of them
         self.shared = False  # whether such blocks have shared memory
-        self.chain: list[TaskCall] = []  # calls that take turns
+        self.chain: list[TaskCall] = []  # calls that alternate
         self.left = 0  # steps of a chain that are to come
         self.batches = 0  # batches that go through a chain; 0: blocks of elements do
         self.batch_tasks: list[int] = []  # the tasks of its steps then
@@ -248,7 +248,7 @@ class StepsWriter(Code):
                 gone = v in lives.owned and lives.last.get(v, number) == number
                 if gone and v not in targets and v not in taken.values() and v in self.places:
                     free.append(self.places[v])
-            # Not before the end of a chain: its steps take turns.
+            # Not before the end of a chain: its steps alternate.
             if self.close_chain():
                 for at in free:
                     self.room.free(at)

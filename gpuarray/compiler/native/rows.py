@@ -46,7 +46,7 @@ class RowsWriter(FoldWriter):
                 self.write_pass(2, one, scope, what)
                 self.finish_sweep(2, one)
                 for m in one.after:
-                    # Members that need only finished folds: once a row.
+                    # Members that need only finished folds: once for each row.
                     self.member(m, 2, scope)
                 # Values that no pass stored, such as the folds themselves, are written once for
                 # each row.

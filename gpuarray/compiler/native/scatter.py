@@ -196,9 +196,9 @@ class ScatterWriter(NativeWriter):
         return 1 if len(self.order) > 1 else PROCESSOR.update_turns
 
     def in_parts(self, out: Var, parts: int, identity: Identity) -> NativeSource:
-        """A function that merges a part of the updates, and one that merges the parts, in order.
-        A task has several parts, whose updates take turns: those for one place, which follow one
-        another where places are sorted, would wait for one another.
+        """A function that merges a part of the updates, and one that merges the parts, in order. A
+        task has several parts, whose updates alternate: those for one target, which are consecutive
+        if targets are sorted, would wait for one another.
         """
         name, size, kind = self.kernel.name, out.aval.size, ct.memory_type(out.aval)
         # Part k has the updates from k * cut on; a task makes one update of each of its parts in

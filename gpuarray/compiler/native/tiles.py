@@ -33,7 +33,7 @@ class TilesWriter(NativeWriter):
         self.turned: dict[tuple | Var, str] = {}
 
     def source(self) -> NativeSource:
-        """Turn operands, compute along x, turn results."""
+        """Transpose operands, compute along x, transpose results."""
         down, across = -(-self.axes[self.y] // self.high), -(-self.axes[self.x] // self.wide)
         outer = [i for i in self.order if i not in (self.y, self.x)]
         tasks = down * across * math.prod(self.axes[i] for i in outer)
@@ -95,7 +95,7 @@ class TilesWriter(NativeWriter):
         return name
 
     def turn(self, depth: int, tile: str, array: str, index: Index, inwards: bool) -> None:
-        """Write the call that turns an operand into its tile, or a tile into a result."""
+        """Write the call that transposes an operand into its tile, or a tile into a result."""
         # The place where the tile begins in the array.
         names = dict(self.axis_name)
         self.axis_name |= {self.y: "top", self.x: "left"}

@@ -92,7 +92,7 @@ class _Writer:
         self.tables: dict[str, np.ndarray] = {}
 
     def call(self, name: str, numbers: tuple, tasks: int, work: float, *arguments: str) -> None:
-        """Add a call; `numbers` are its template's arguments behind the type."""
+        """Add a call; `numbers` are its template's arguments after the type."""
         text = f"{name}<{', '.join(map(str, (self.number, *numbers)))}>"
         self.calls.append(TransformCall(text, tasks, work, arguments))
 
@@ -119,8 +119,8 @@ class _Writer:
             self.call("ga_fft_rows", (self.swap, share, *sizes), rows, work, here, there, w)
             return
         self.rooms["columns"] = self.rooms["turned"] = 2 * rows * n
-        # Tasks take a group of sequences of a row; between, one turns its real and one its
-        # imaginary parts.
+        # Tasks take a group of sequences of a row; between the calls, one holds its real and one
+        # its imaginary parts.
         across, along = -(-n2 // some), -(-n1 // some)
         part = work / 2
         self.call(
@@ -207,7 +207,7 @@ def _split(n: int) -> tuple[int, int] | None:
 
 
 def _powers(n: int) -> np.ndarray:
-    """exp(-2 pi i k / n) for k < n: cosines and sines in turn."""
+    """exp(-2 pi i k / n) for k < n: alternating cosines and sines."""
     # In long double, then rounded once: angles are rounded too, and by the more the larger they
     # are.
     turn = 8 * np.arctan(np.longdouble(1))
@@ -216,7 +216,7 @@ def _powers(n: int) -> np.ndarray:
 
 
 def _of_rows(n1: int, n2: int) -> np.ndarray:
-    """The tables of a row of n1 x n2 elements; registers may reach behind the end."""
+    """The tables of a row of n1 x n2 elements; registers may reach past the end."""
     between = _powers(n1 * n2).reshape(-1, 2)[np.multiply.outer(np.arange(n1), np.arange(n2))]
     # Factors are read a register at a time, the last one of a row past its end.
     behind = np.zeros(PROCESSOR.sequences)

@@ -43,7 +43,7 @@ class ValueWriter(Statements):
     #: know that neighbours stay neighbours. Unsigned, so that one comparison tests both ends.
     index_type = "ga_index"
     suffix = ""
-    #: The axis of the innermost loop, of forms whose loops are made of vectors.
+    #: The axis of the innermost loop, for forms whose loops are vectorised.
     inner: int | None = None
 
     def __init__(self, kernel: Kernel, user_lines: bool = False):
@@ -139,7 +139,7 @@ class ValueWriter(Statements):
         if not isinstance(test, Below) or not isinstance(atom, Axis) or abs(step) != 1:
             self.facts.other_tests = True
             return
-        # Before the first and behind the last piece they fail for a part of the window.
+        # Before the first and after the last piece they fail for a part of the window.
         self.facts.other_tests |= bool(within)
         least, most = (sum(x for x in within if x * sign > 0) for sign in (-1, 1))
         # 0 <= i + c < bound, or 0 <= c - i < bound, wherever in the window.
@@ -249,7 +249,7 @@ class ValueWriter(Statements):
         return text
 
     def leave(self, depth: int, test: str, how: str = "continue") -> None:
-        """Leave a turn, or the function, where a test holds."""
+        """Leave an iteration, or the function, if a test holds."""
         self.facts.conditional = True
         self.line(depth, f"if ({test}) {how};")
 

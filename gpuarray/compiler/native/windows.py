@@ -28,8 +28,8 @@ class WindowCall(NamedTuple):
 
 
 class WindowCalls(NamedTuple):
-    """Calls one after another, their constants, how many elements they keep between them, and how
-    far behind the beginning of `right` and `out` they begin.
+    """Consecutive calls, their constants, how many elements they keep between them, and their
+    offsets into `right` and `out`.
     """
 
     constants: dict[str, int]

@@ -167,7 +167,7 @@ class NativeWriter(NestWriter, abc.ABC):
         # Distances that the compiler must not know.
         known = [f"    const ga_index apart{n} = ga_apart({n});" for n in sorted(facts.distances)]
         self.lines = [*known, *self.lines]
-        # Other threads see stores past the cache only behind a fence.
+        # Other threads see stores that bypass the cache only after a fence.
         if facts.streams:
             self.line(1, "ga_streamed();")
         arguments, lines = tuple(a for _, a in given), tuple(self.lines)
@@ -234,7 +234,7 @@ class NativeWriter(NestWriter, abc.ABC):
             self.inputs,
             self.outputs,
             self.room,
-            # At least an operation an element: a copy has no multiply-adds, and takes time.
+            # At least an operation for each element: a copy has no multiply-adds, and takes time.
             max(step_work(self.kernel), math.prod(self.group.axes)),
         )
 

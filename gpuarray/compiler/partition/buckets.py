@@ -95,8 +95,7 @@ def _joined(eqns: list[Eqn], sizes: Mapping[Any, int], network: Network) -> list
     behind: dict[Atom, int] = {}
     effects = 0
 
-    # Buckets that these need, and those that they need in turn: bits, since most programs
-    # have few.
+    # Buckets that these depend on, directly and indirectly: bits, since most programs have few.
     def all_needed(bits: int) -> int:
         found, new = bits, bits
         while new:

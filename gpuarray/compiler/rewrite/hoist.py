@@ -74,14 +74,14 @@ def _with_less(eqn: Eqn, loop: Loop, consts: dict[Var, object]) -> tuple[list[Eq
 
 
 def _parts(graph: Graph, operands: Sequence[Atom], consts: dict[Var, object]) -> _Parts:
-    """Split a Graph of a loop, whose first inputs are `operands` in every turn."""
+    """Split a Graph of a loop, whose first inputs are `operands` in every iteration."""
     # Inner loops first: values hoisted out of them may be invariant here, too.
     flat = hoist(simplify(graph))
     fixed = set(flat.invars[: len(operands)]) | set(flat.constvars)
     same: list[Eqn] = []
     stays: list[Eqn] = []
     for eqn in flat.eqns:
-        # Effects happen once in each turn, and exchanges are made by all devices in one order.
+        # Effects happen once in each iteration, and all devices make exchanges in one order.
         moves = not (has_effect(eqn) or talks(eqn))
         if moves and all(a in fixed for a in eqn.invars if isinstance(a, Var)):
             same.append(eqn)
@@ -120,7 +120,7 @@ def _parts(graph: Graph, operands: Sequence[Atom], consts: dict[Var, object]) ->
         outvars = [Var(v.aval) for v in eqn.outvars]
         names.update(zip(eqn.outvars, outvars, strict=True))
         before.append(eqn.replace(invars=invars, outvars=outvars))
-    # Operands that only hoisted equations read are no operands of the loop any more.
+    # Operands that only hoisted equations read are no longer operands of the loop.
     kept = [(v, a) for v, a in zip(flat.invars, operands, strict=False) if v in needed]
     inner = [*(v for v, _ in kept), *given, *flat.invars[len(operands) :]]
     left = {*stays, *again}
@@ -141,7 +141,7 @@ def _behind(values: Sequence[Var], made_by: dict[Var, Eqn]) -> dict[Eqn, None]:
 
 
 def _is_worth_it(v: Var, made_by: dict[Var, Eqn], needed: set) -> bool:
-    """Whether reading a value in every turn takes less than making it from constants."""
+    """Whether reading a value in every iteration costs less than making it from constants."""
     # Views cost nothing where they are read, and would be copies in memory.
     if is_view(made_by[v]):
         return False

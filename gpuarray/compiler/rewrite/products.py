@@ -2,8 +2,8 @@
 
 Floor 3. In: a simplified Graph. Out: one in which the transpose of a product is the product of its
 operands in the other order, so that gradients of weights are written transposed and read
-contiguously; and products read what their operands are the transposes of, as libraries can. And,
-for GPUs, one in which many small products are multiplications and sums, and products with vectors.
+contiguously; and products read transposed operands directly, as libraries can. And, for GPUs, one
+in which many small products are multiplications and sums, and products with vectors.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ def expand_small_products(graph: Graph) -> Graph:
 
 
 def expand_vector_products(graph: Graph) -> Graph:
-    """The graph with products of a vector with a matrix that is computed, or with each of many, as
-    multiplications and sums; or itself. Each element of the matrix is read once whoever sums, so
-    what computes it may as well do so where it is used: weights that are kept in few bits.
+    """The graph with products of a vector with a computed matrix, or with each of many, as
+    multiplications and sums; or itself. Each element of the matrix is read once in either case, so
+    it may as well be computed where it is used: for example weights stored in few bits.
     """
     if not any(e.primitive.rewrite.product for e in graph.eqns):
         return graph

@@ -1,10 +1,10 @@
 """Split axes of 2 to 4 elements into components where that saves memory.
 
-Floor 3. In: a simplified Graph. Out: one that computes the same, in which a sum (or the like) over
-such an axis adds components, which is pointwise, a vector of which components alone are read is
-never whole, and a reduction over other axes of vectors whose components share a computed value is
+Floor 3. In: a simplified Graph. Out: an equivalent one, in which a sum (or another fold) over such
+an axis adds components, which is pointwise, a vector of which only components are read is never
+materialised, and a reduction over other axes of vectors whose components share a computed value is
 one for each component. So the squared distances of all pairs of points, and the forces between
-them, are never in memory, nor are the overlaps of all pairs of boxes.
+them, are never in memory, and neither are the overlaps of all pairs of boxes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _cut(eqn: Eqn) -> tuple[int, int] | None:
     return None if place.terms else (axis, place.constant)
 
 
-# The methods below `run` say what is taken apart, then how.
+# The methods below `run` decide which values are split, then split them.
 class _Splitter:
     def __init__(self, graph: Graph):
         self.graph = graph
@@ -109,7 +109,7 @@ class _Splitter:
         return self.is_computed(operand)
 
     def is_cut(self, eqn: Eqn) -> bool:
-        """A component of vectors that are made here, and of which nobody reads all."""
+        """A component of computed vectors that are never read as a whole."""
         if _cut(eqn) is None or eqn.invars[0].aval.size < TARGET.vectors_from:
             return False
         a = eqn.invars[0]
@@ -127,7 +127,7 @@ class _Splitter:
         return vectors and self.shares(operand, shape)
 
     def shares(self, operand: Atom, shape: tuple[int, ...]) -> bool:
-        """Whether some value behind this one is the same for all components, and computed."""
+        """Whether the value depends on one that is the same for all components, and computed."""
         # The search is bounded, because the text of the kernels grows with its results.
         waiting, seen = [operand], set()
         while waiting and len(seen) < TARGET.component_depth:

@@ -347,7 +347,7 @@ class _Element:
         raise _NotApartError
 
     def bound(self, index: Index) -> Index:
-        """An index at a turn of the loops."""
+        """An index at an iteration of the loops."""
         turns: dict[Any, int] = {**self.loops}
         kept = tuple((a, k) for a, k in index.terms if a not in turns)
         # Lookups are computed at the current iteration; quotients and remainders are not.

@@ -22,7 +22,7 @@ from gpuarray.primitives.movement import build
 
 
 class _Taken(NamedTuple):
-    """An element of an operand, as rules of elements ask for it."""
+    """An element of an operand, as requested by element rules."""
 
     operand: int
     at: tuple[Index, ...]
@@ -58,7 +58,7 @@ def keep_places(graph: Graph) -> Graph:
 def _kept(
     sort: Eqn, readers: dict[Atom, list[Eqn]], numbers: dict[Atom, Literal]
 ) -> dict[int, list[Eqn]]:
-    """What stands for a sort and its readers, by their ids; nothing where these need too much."""
+    """The replacements of a sort and its readers, by their ids; empty if these need too much."""
     axis, length = axis_of(sort), length_of(sort)
     taken = {
         (id(e), v): (e, _run(e, axis, numbers)) for v in sort.outvars for e in readers.get(v, ())

@@ -191,7 +191,7 @@ class _Axes:
     def _same(
         self, eqn: Eqn, v: Atom, axis: int, number: int, seen: set[tuple[int, int]]
     ) -> Iterable[_Place]:
-        """The axes that one of a value is the same as along an equation."""
+        """The axes that correspond to one of a value along an equation."""
         role = self.roles.of(eqn)
         if role is _Role.ALONG and axis == eqn.params[_axis_parameter(eqn)]:
             self.whole.add(number)

@@ -60,7 +60,7 @@ class SweepSpace(Struct, eq=False):
     Attributes
     ----------
     space, batch, rows :
-        Lengths of its axes; how many are batch axes and, behind them, row axes.
+        Lengths of its axes; the number of batch axes and, after them, of row axes.
     owns_rows :
         Whether blocks own rows and sweep over columns, or the other way round.
     members :

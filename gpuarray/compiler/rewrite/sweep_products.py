@@ -106,7 +106,7 @@ def _turned(eqns: list[Eqn], graph: Graph) -> list[Eqn]:
 
 
 def _in_order(graph: Graph, eqns: list[Eqn]) -> list[Eqn]:
-    """The equations that results need, each behind those that it needs, else in their order."""
+    """The equations that results need, in dependence order, otherwise in their own order."""
     maker = {v: e for e in eqns for v in e.outvars}
     done: set[int] = set()
     order: list[Eqn] = []

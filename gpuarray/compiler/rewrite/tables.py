@@ -1,9 +1,9 @@
-"""Updates of few places that very many meet: tables of the places, each a part of the updates.
+"""Very many updates of few targets: tables of the targets, each a part of the updates.
 
 Floor 3. In: a Graph for a device. Out: one in which such a scatter is three equations: tables, in
 each of which a block folds its own updates (cuda/tables.py); a reduction of the tables, in their
-order; and what merges it with the operand. Updates are read once, in the order in which they lie,
-and every run gives the same bits.
+order; and an equation that merges it with the operand. Updates are read once, in memory order, and
+every run gives the same bits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def fold_in_tables(graph: Graph) -> Graph:
 
 
 def _in_tables(eqn: Eqn) -> list[Eqn] | None:
-    """The equations that stand for a scatter; None where it stays."""
+    """The equations that replace a scatter; None if it is unchanged."""
     rule = eqn.primitive.update
     if rule.among is None or not is_update(eqn) or in_place(eqn) or not writes(eqn):
         return None
@@ -43,7 +43,7 @@ def _in_tables(eqn: Eqn) -> list[Eqn] | None:
     meets = updates_of(eqn).aval.size >= TARGET.table_updates * out.aval.size
     if not meets or held.kind not in "iuf" or table_bytes(out.aval) > TARGET.table_bytes:
         return None
-    # As many blocks as fill a machine, whose tables are few beside the updates.
+    # As many blocks as fill a machine, whose tables are small compared with the updates.
     each = max(TARGET.table_block_updates, TARGET.table_updates * _places(eqn, count))
     tables = min(TARGET.multiprocessors, max(1, count // each))
     folded, params = Var(out.aval.update(dtype=held)), {"of": eqn, "tables": tables}
@@ -62,7 +62,7 @@ def _in_tables(eqn: Eqn) -> list[Eqn] | None:
 
 
 def _places(eqn: Eqn, count: int) -> int:
-    """How many places windows have: as many as the numbers beside rows."""
+    """The number of targets: that of the scalar updates that accompany rows."""
     return eqn.outvars[0].aval.size * count // updates_of(eqn).aval.size
 
 
@@ -92,6 +92,6 @@ def is_table(eqn: Eqn) -> bool:
 
 
 def operands_of(eqn: Eqn) -> Sequence[Atom]:
-    """The operands of the scatter whose updates an equation folds, without those of its own."""
+    """The operands of the scatter whose updates an equation folds, without the equation's own."""
     of: Eqn = eqn.params["of"]
     return [of.invars[0], *eqn.invars]

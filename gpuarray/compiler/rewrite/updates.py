@@ -1,14 +1,15 @@
 """Updates: which are written in place, and which are folded at their targets.
 
 Floor 3. In: an equation whose primitive changes a part of its first operand (`Primitive.update`).
-Out: what becomes of it on a machine that runs kernels, the same in every run:
+Out: its method on a machine that runs kernels, the same in every run:
 
 * with few updates, every element of the result looks at all of them (its element rule);
 * where no two updates meet, or their order cannot show (sums and extremes of integers), each is
   written where it belongs, into memory that holds the operand (cuda/scatter.py);
 * where very many meet in few places, each warp folds its part of them in a table of its own, and
   the tables are folded in their order (tables.py);
-* others are sorted by place, and every element folds the updates of its own place, in their order.
+* others are sorted by target, and every element folds the updates of its own target, in their
+order.
 """
 
 from __future__ import annotations

@@ -395,11 +395,11 @@ class Reader:
             # A loop over a whole axis, unless its bounds are found in memory.
             if access.spans:
                 begin, end = (self.value(a, inner, scope) for a in access.spans[k])
-                # Named, since each turn would compute it.
+                # Named, since each iteration would compute it.
                 if not re.fullmatch(r"\w+", end):
                     self.line(inner, f"const {self.index_type} end{w[1:]} = {end};")
                     end = f"end{w[1:]}"
-                # Several turns are written out, so that their reads are under way together.
+                # Several iterations are unrolled, so that their reads are in flight together.
                 self.touched.in_turns[axis.number] = TARGET.updates_ahead
                 self.line(inner, f"#pragma unroll {TARGET.updates_ahead}")
             self.open_loop(inner, w, begin, end, unrolled=short and not access.spans)

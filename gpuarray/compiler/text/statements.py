@@ -169,7 +169,8 @@ class Statements(Reader):
         so that no two threads race. Empty if no axis is missing.
         """
         dims, reduced = self.group.made[v].dims, self.group.reduced
-        # Outputs without reduced axes are written after the loop: one thread a row gets there.
+        # Outputs without reduced axes are written after the loop: one thread of each row gets
+        # there.
         wide = any(d in reduced for d in dims)
         others = [
             d
@@ -276,7 +277,7 @@ class Statements(Reader):
             ]
 
     def _is_read(self, line: PositionLine, k: int) -> bool:
-        """Whether the position that line `k` defines is read in its scope: the lines behind it that
+        """Whether the position that line `k` defines is read in its scope: the following lines that
         are at least as deep.
         """
         depth = line[: len(line) - len(line.lstrip())]

@@ -199,7 +199,8 @@ def _assert(holds: Any, site: CheckSite, payload: Sequence, debug: bool) -> None
 
 
 def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs: Any) -> None:
-    """Say that `pred`, a boolean, must hold; `msg.format(*fmt_args, **fmt_kwargs)` when not.
+    """Require that `pred`, a boolean, holds; otherwise report `msg.format(*fmt_args,
+    **fmt_kwargs)`.
 
     Under `checkify` a check that fails becomes the function's Error; elsewhere it raises
     JaxRuntimeError where it runs. debug: it only counts under `checkify`.

@@ -99,7 +99,7 @@ def _sites_of(eqn: Eqn, errors: frozenset) -> list[CheckSite]:
     prim = eqn.primitive
     if prim is div_p and DivisionByZeroError in errors:
         found.append(CheckSite(DivisionByZeroError, "division by zero"))
-    # The errors of all devices are one: their codes and payloads, one behind the other.
+    # The errors of all devices are one: their concatenated codes and payloads.
     if prim is shard_map_p and (inside := _Numbers(eqn.params["jaxpr"], errors)).sites:
         n = prod(eqn.params["mesh"].shape[name] for name in eqn.params["manual_axes"])
         avals = [ShapedArray((), np.dtype(np.int32)), *inside.payload]

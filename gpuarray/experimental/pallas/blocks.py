@@ -44,8 +44,8 @@ class Mapping(NamedTuple):
     steps :
         The unit of the index map's numbers along each axis, in elements.
     paddings :
-        How many elements are added before and behind each axis: by the caller, and so that blocks
-        fit in.
+        How many elements are added before and after each axis: by the caller, and so that blocks
+        fit.
     graph :
         The index map: from positions in the grid to one number for each axis of the array.
     sources :

@@ -289,7 +289,7 @@ def _traced(
         made = tree.unflatten(request.out_tree, made)
         made = made if isinstance(made, tuple) else (made,)
         scratch = tree.unflatten(scratch_tree, scratch)
-        # A dict of scratch is passed by keyword, a sequence behind the outputs.
+        # A dict of scratch is passed by keyword, a sequence after the outputs.
         named = scratch if isinstance(scratch, dict) else {}
         rest = () if isinstance(scratch, dict) else scratch
         rest = rest if isinstance(rest, (tuple, list)) else (rest,)

@@ -236,7 +236,7 @@ def reciprocal(x: Any, *, approx: bool = False, full_range: bool = True) -> Arra
 
 
 def multiple_of(x: Any, values: Sequence[int] | int) -> Any:
-    """Return `x`, which is said to be a multiple of these numbers; a known one is checked.
+    """Return `x`, declared to be a multiple of these numbers; a known one is checked.
 
     >>> from gpuarray.experimental import pallas as pl
     >>> pl.multiple_of(24, 8)

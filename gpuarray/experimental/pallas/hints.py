@@ -57,7 +57,7 @@ class Buffered(Struct):
 
 
 class Switch(UserContext):
-    """Something that is on or off: `with switch(True):` turns it on.
+    """A switch: `with switch(True):` turns it on.
 
     >>> from gpuarray.experimental import pallas as pl
     >>> with pl.enable_debug_checks(True):

@@ -1,4 +1,4 @@
-"""Semaphores: counters by which programs wait for one another.
+"""Semaphores: counters with which programs wait for one another.
 
 Floor 6. In: references of the type `pl.ANY(shape, pl.semaphore)`. Out: their counts. Programs run
 one after another, so that a program can only wait for earlier ones: if the signal has not come by

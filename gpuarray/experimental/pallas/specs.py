@@ -182,7 +182,7 @@ class BlockSpec:
     index_map :
         Function from the grid position to a position for each axis; None for zeros.
     pipeline_mode, memory_space :
-        pl.Buffered(n) and pl.ANY, pl.HOST, for portable kernels: they change nothing.
+        pl.Buffered(n) and pl.ANY, pl.HOST, for portable kernels: they have no effect.
 
     Examples
     --------

@@ -139,8 +139,8 @@ class _Tiles:
         _, counts = self._window()
         # Each axis in two: which block, where in it.
         x = lax.reshape(x, [n for pair in zip(counts, m.sizes, strict=True) for n in pair])
-        # In front the axes of blocks, in the order of loops and maps; behind them those in a
-        # block. Axes left over have one block, or are squeezed: length 1.
+        # In front the axes of blocks, in the order of loops and maps; after them those in a block.
+        # Axes left over have one block, or are squeezed: length 1.
         inner = [2 * d + 1 for d in range(len(m.shape)) if d not in m.squeezed]
         ordered = [*(2 * self.follows[a] for a in self.order), *inner]
         rest = [d for d in range(2 * len(m.shape)) if d not in ordered]

@@ -58,7 +58,7 @@ class RooflineRuleContext(Struct):
     mesh :
         The devices that `roofline` was given, for collectives.
     pin_lhs_in_vmem, pin_rhs_in_vmem :
-        Whether operands of matrix products are said to be in fast memory.
+        Whether operands of matrix products are assumed to be in fast memory.
     """
 
     name_stack: str

@@ -1,8 +1,8 @@
 """Sparse arrays: BCOO, BCSR, and operations on them.
 
 Floor 6. In: sparse and dense arrays. Out: sparse and dense arrays, under jit, vmap and derivatives
-as all others. Everything is made of gathers, scatters, sorts and reductions, so it runs and fuses
-as they do, on every backend.
+like all others. Everything is built from gathers, scatters, sorts and reductions, so it runs and
+fuses as they do, on every backend.
 """
 
 from gpuarray.experimental.sparse import linalg as linalg

@@ -210,7 +210,7 @@ def is_sparse(x: Any) -> bool:
 
 
 def arrays(args: Sequence[Any], wanted: Sequence[str], kind: str) -> list[Array]:
-    """The arrays that a format is made of, the index arrays checked to be integers."""
+    """The arrays that a format consists of, the index arrays checked to be integers."""
     given = util.elements(args, f"the arrays {', '.join(wanted)}")
     if len(given) != len(wanted):
         raise ValueError(f"{kind} is made of {', '.join(wanted)}; got {len(given)} arrays")

@@ -53,7 +53,7 @@ def _check_indices(indices: Any, indptr: Any, shape: Sequence[int]) -> Propertie
 
 
 def rows_of(indices: Array, indptr: Array) -> Array:
-    """The row of each stored element; behind the last one, the number of rows."""
+    """The row of each stored element; after the last one, the number of rows."""
     # Element k is in the row that the last row pointer not beyond k begins.
     place = lax.broadcasted_iota(indptr.dtype, indices.shape, indices.ndim - 1)
     find = lambda pointers, places: gnp.searchsorted(pointers, places, side="right") - 1

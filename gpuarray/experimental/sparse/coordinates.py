@@ -26,9 +26,9 @@ from gpuarray.tree_util import register_pytree_node_class
 class BCOO(Batched):
     """An array with a list of stored elements and their indices (batched coordinates).
 
-    The first `n_batch` axes say which list, the last `n_dense` are stored as blocks, and those
-    between are sparse. Elements with the same index are added; an index beyond the shape marks room
-    that is not used.
+    The first `n_batch` axes select a list, the last `n_dense` are stored as blocks, and those
+    between are sparse. Elements with the same index are added; an index past the end marks an
+    unused slot.
 
     Parameters
     ----------
@@ -402,7 +402,7 @@ def bcoo_eliminate_zeros(mat: BCOO, nse: int | None = None) -> BCOO:
     found = mat.properties
     # Remove an element if all of its block is zero.
     zero = gnp.equal(mat.data, 0).all(tuple(range(found.n_batch + 1, mat.data.ndim)))
-    # Indices that serve the whole batch go only where all of it is zero.
+    # Indices shared by the whole batch are removed only if all of it is zero.
     shared = tuple(i for i, n in enumerate(mat.indices.shape[: found.n_batch]) if n == 1)
     zero = zero.all(shared, keepdims=True) if shared else zero
     limit = patterns.limits(mat.shape, found, mat.indices.dtype)
@@ -411,7 +411,7 @@ def bcoo_eliminate_zeros(mat: BCOO, nse: int | None = None) -> BCOO:
 
 
 def set_nse(mat: BCOO, nse: int) -> BCOO:
-    """The array with room for this many stored elements; those behind it are dropped."""
+    """The array with room for this many stored elements; further ones are dropped."""
     n = mat.n_batch
     if nse <= mat.nse:
         at = (*(slice(None),) * n, slice(nse))

@@ -124,7 +124,7 @@ def _fewer_dense(data: Array, indices: Array, count: int) -> tuple[Array, Array]
 
 
 def _fewer_batch(data: Array, indices: Array, shape: tuple, n_batch: int) -> tuple[Array, Array]:
-    """Batch axes behind the first n_batch made sparse: one list of elements for all of them."""
+    """Make batch axes after the first n_batch sparse: one list of elements for all of them."""
     old = indices.ndim - 2
     merged = shape[n_batch:old]
     kept = tuple(np.broadcast_shapes(data.shape[:n_batch], indices.shape[:n_batch]))
@@ -319,7 +319,7 @@ def bcoo_reshape(
             f"reshape total size must be unchanged, got new_sizes {sizes} for shape {shape}."
         )
     perms = checked_permutation(mat, range(mat.ndim) if dimensions is None else dimensions)
-    # The new axes are shared out by how much room those before them have.
+    # The new axes are assigned by the sizes of the old ones.
     room = np.cumprod(sizes)
     before = math.prod(batch)
     upto = before * math.prod(sparse)

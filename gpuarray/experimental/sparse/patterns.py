@@ -172,7 +172,7 @@ def extract(indices: Array, dense: Array, *, assume_unique: bool = True) -> Arra
 
 
 def clipped(indices: Array, limit: np.ndarray) -> Array:
-    """All indices that are beyond the shape made the one just behind its last element."""
+    """Set all indices past the end to the one just after the last element."""
     return gnp.where(inside(indices, limit)[..., None], indices, limit)
 
 

@@ -1,4 +1,4 @@
-"""JAX's primitives of sparse arrays, which take the arrays that a format is made of.
+"""JAX's primitives of sparse arrays, which take the arrays that a format consists of.
 
 Floor 6. In: those arrays, and their static properties (`spinfo`: anything with a `shape`). Out:
 arrays. Programs here contain the operations that these are made of, so none of them appears in a

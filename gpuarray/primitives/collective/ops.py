@@ -166,7 +166,7 @@ def _psum_jvp(primals, tangents, **params):
 def _psum_transpose(cts, *operands, axes, axis_index_groups):
     """Every element gets the sum, so each operand gets the sum of all cotangents.
 
-    Where types say that all devices have the same sum, they have the same cotangent of it, and the
+    If types record that all devices have the same sum, they have the same cotangent of it, and the
     share of each is that cotangent itself.
     """
     names = tuple(a for a in axes if not isinstance(a, int))

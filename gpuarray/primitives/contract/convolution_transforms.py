@@ -1,8 +1,8 @@
 """Transform rules of convolution, whose transposes and batches are convolutions too.
 
-Floor 2. In: the operands of a rule. Out: values made of convolutions and reshapes. In the transpose
-strides become dilations and dilations strides; groups of features become groups of the batch and
-the other way round.
+Floor 2. In: the operands of a rule. Out: values computed by convolutions and reshapes. In the
+transpose strides become dilations and dilations strides; groups of features become groups of the
+batch and vice versa.
 """
 
 from __future__ import annotations

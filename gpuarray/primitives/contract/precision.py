@@ -58,8 +58,9 @@ class Precision(enum.Enum):
 class DotAlgorithm(NamedTuple):
     """A way to multiply matrices: the types of the operands and the type of the sums.
 
-    The component counts say how many narrow numbers represent one wide operand (bf16_3x has 2 and
-    2), and `num_primitive_operations` how many narrow products make one wide product.
+    The component counts are the numbers of narrow numbers that represent one wide operand (bf16_3x
+    has 2 and 2), and `num_primitive_operations` is the number of narrow products in one wide
+    product.
 
     >>> DotAlgorithm(np.float16, np.float16, np.float32).accumulation_type.__name__
     'float32'

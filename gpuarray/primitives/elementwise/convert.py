@@ -209,7 +209,7 @@ convert_element_type_p = Primitive(
 
 # ---- complex numbers ----
 
-# The dtypes that complex numbers are made of.
+# The dtypes of the parts of complex numbers.
 _PARTS = ("float32", "float64")
 
 

@@ -1,4 +1,4 @@
-"""Between elements of an extended dtype and the numbers that they are made of.
+"""Conversions between elements of an extended dtype and the numbers that they consist of.
 
 Floor 2. In: arrays of numbers, whose last axes are those of one element, or arrays of an extended
 dtype. Out: the same bytes as the other type. lax/convert.py checks whether users may convert.

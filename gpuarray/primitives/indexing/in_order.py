@@ -68,7 +68,7 @@ def in_order(eqn: Eqn, known: dict[tuple, list[Var]]) -> list[Eqn]:
     known[same] = [ordered, order]
     return [
         target,
-        # Numbers 0, 1, ... travel with the targets through the sort, and say which update each is.
+        # Numbers 0, 1, ... are sorted along with the targets, and identify the updates.
         Eqn(iota_p, [], [numbers], iota, eqn.site),
         Eqn(sort_p, [places, numbers], [ordered, order], sort, eqn.site),
         *_folds(eqn, w, [ordered, order], updates),

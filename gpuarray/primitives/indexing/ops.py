@@ -8,7 +8,8 @@ For an index out of bounds, `mode` decides:
 
 - CLIP moves the window inside;
 - FILL_OR_DROP fills reads, and skips writes;
-- PROMISE_IN_BOUNDS: the caller says that it does not happen (reads are clipped, writes skipped);
+- PROMISE_IN_BOUNDS: the caller promises that it does not happen (reads are clipped, writes
+skipped);
 - ONE_HOT reads zeros, as a product with a row of zeros does.
 """
 

@@ -71,20 +71,14 @@ def pycapsule(funcptr: Any) -> Any:
     'PyCapsule'
     """
     # The name that JAX's own registration looks for, so that its capsules and ours are alike.
-    new = ctypes.pythonapi.PyCapsule_New
-    new.restype = ctypes.py_object
-    new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    address = ctypes.c_void_p
+    new = util.c_function("PyCapsule_New", ctypes.py_object, address, ctypes.c_char_p, address)
     return new(ctypes.cast(funcptr, ctypes.c_void_p), _NAME, None)
 
 
 def _address(fn: Any) -> int:
     if type(fn).__name__ == "PyCapsule":
-        # A capsule is opened by the name that it was made with, whatever that is.
-        name = ctypes.pythonapi.PyCapsule_GetName
-        name.restype, name.argtypes = ctypes.c_char_p, (ctypes.py_object,)
-        pointer = ctypes.pythonapi.PyCapsule_GetPointer
-        pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-        return pointer(fn, name(fn))
+        return util.address_in(fn)
     try:
         found = ctypes.cast(fn, ctypes.c_void_p).value
     except (ctypes.ArgumentError, TypeError):

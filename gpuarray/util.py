@@ -6,6 +6,7 @@ with bounds, checked axes.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 import inspect
@@ -592,3 +593,21 @@ def function_of_text(text: str, filename: str, space: dict[str, Any]) -> Functio
 def _code_of(text: str, filename: str) -> CodeType:
     (code,) = (c for c in compile(text, filename, "exec").co_consts if type(c) is CodeType)
     return code
+
+
+# ---- capsules of Python's C interface ----
+@functools.cache
+def c_function(name: str, result: Any, *arguments: Any) -> Any:
+    """Return a function of Python's C interface with these types, as a private object.
+
+    Setting the types of a function of `ctypes.pythonapi` would set them for the whole process.
+    """
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
+
+
+def address_in(capsule: Any) -> int:
+    """Return the address that a PyCapsule holds, whatever its name."""
+    of_object, of_name = ctypes.py_object, ctypes.c_char_p
+    name = c_function("PyCapsule_GetName", of_name, of_object)(capsule)
+    pointer = c_function("PyCapsule_GetPointer", ctypes.c_void_p, of_object, of_name)
+    return pointer(capsule, name)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpuarray import util
 from gpuarray.backends import hostcc
 from tests.fake_cupy.errors import CUDADriverError, CUDARuntimeError, NVRTCError
 from tests.fake_cupy.memory import Block, MemoryPointer, block_at, use_of
@@ -166,9 +167,10 @@ class _Code:
 
 #: Code by the number of its module.
 _codes: dict[int, _Code] = {}
-_api = ctypes.pythonapi
-_number_in = _api.PyCapsule_GetPointer
-_number_in.argtypes, _number_in.restype = (ctypes.c_void_p, ctypes.c_char_p), ctypes.c_void_p
+# By its address: a capsule that goes is no object to pass on any more.
+_number_in = util.c_function(
+    "PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p
+)
 
 
 @ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
@@ -176,9 +178,9 @@ def _unload(capsule: int) -> None:
     _codes.pop(_number_in(capsule, None)).loaded = False
 
 
-_capsule = _api.PyCapsule_New
-_capsule.argtypes = ctypes.c_void_p, ctypes.c_char_p, type(_unload)
-_capsule.restype = ctypes.py_object
+_capsule = util.c_function(
+    "PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, type(_unload)
+)
 
 
 class Module:

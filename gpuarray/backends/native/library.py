@@ -276,15 +276,7 @@ def with_stack(call: Callable[[], int]) -> int:
 @functools.cache
 def _functions(module: Any, names: tuple[str, ...]) -> list[int]:
     """Return the addresses of functions that SciPy exports for compiled code."""
-    # Private function objects: setting the types of those of ctypes.pythonapi would affect
-    # everybody.
-    of_object, of_name = ctypes.py_object, ctypes.c_char_p
-    name_of = ctypes.PYFUNCTYPE(of_name, of_object)(("PyCapsule_GetName", ctypes.pythonapi))
-    pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, of_object, of_name)(
-        ("PyCapsule_GetPointer", ctypes.pythonapi)
-    )
-    capsules = [module.__pyx_capi__[name] for name in names]
-    return [pointer_of(c, name_of(c)) for c in capsules]
+    return [util.address_in(module.__pyx_capi__[name]) for name in names]
 
 
 @functools.cache

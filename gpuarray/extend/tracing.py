@@ -135,8 +135,9 @@ def known_primal(x: Any) -> Any:
 
 
 def concrete_or_error(force: Callable[[Any], Any] | None, val: Any, context: str = "") -> Any:
-    """`force(val)`; for a traced value ConcretizationTypeError, with a context to say why. Inside
-    of derivatives values are known, and lose their derivative here.
+    """`force(val)`, or a ConcretizationTypeError that gives `context` for a traced value.
+
+    Inside derivatives values are known, and lose their derivative here.
 
     >>> from gpuarray.extend.core import concrete_or_error
     >>> concrete_or_error(int, 3.0, "the number of steps")

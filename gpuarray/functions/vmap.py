@@ -349,8 +349,7 @@ def mapped_size(
     # Leaves by the length of their mapped axis.
     found: dict[int, list[int]] = {}
     for i, (x, d) in enumerate(zip(leaves, dims, strict=True)):
-        shape = None if d is None else _shape_of(x, d)
-        if shape is not None:
+        if d is not None and (shape := _shape_of(x, d)) is not None:
             found.setdefault(shape[d], []).append(i)
     # Nothing is mapped: axis_size alone gives the number.
     if not found:

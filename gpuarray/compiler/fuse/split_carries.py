@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -344,9 +343,12 @@ class _Apart:
             a = where.get(i)
             return _Taken(i, tuple(at)) if a is None else Constant(a.val, a.aval)
 
+        def make(eqn: Eqn, number: int, at: Sequence[Index]) -> Any:
+            return rule.make(eqn, number, at, take)
+
         found: dict[Var, Atom | Parts] = {}
         for number, v in enumerate(eqn.outvars):
-            made = self.moved_result(eqn, partial(rule.make, get=take), number)
+            made = self.moved_result(eqn, make, number)
             if made is None:
                 return False
             found[v] = made
@@ -561,8 +563,9 @@ class _Apart:
 
 def _operations(eqn: Eqn) -> tuple[Primitive, Primitive]:
     """The multiplication and the addition of a product."""
-    expanded = eqn.primitive.rewrite.product.expanded(eqn)
-    *_, product, total = expanded
+    rules = eqn.primitive.rewrite.product
+    assert rules is not None
+    *_, product, total = rules.expanded(eqn)
     merge = chained(total)
     assert merge is not None
     return product.primitive, merge

@@ -113,6 +113,7 @@ class _Splitter:
         if _cut(eqn) is None or eqn.invars[0].aval.size < TARGET.vectors_from:
             return False
         a = eqn.invars[0]
+        assert isinstance(a, Var)
         return self.is_computed(a) and self.cuts[a] == self.index.uses[a]
 
     def is_sum_of_vectors(self, eqn: Eqn) -> bool:

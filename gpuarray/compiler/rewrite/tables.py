@@ -18,7 +18,7 @@ from gpuarray.core.dtypes import kind_of
 from gpuarray.core.graph import Atom, Eqn, Graph, Var, storage_dtype
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.target import TARGET
-from gpuarray.primitives.elementwise.convert import convert_element_type_p
+from gpuarray.primitives.elementwise.convert import conversion
 
 
 def fold_in_tables(graph: Graph) -> Graph:
@@ -55,8 +55,7 @@ def _in_tables(eqn: Eqn) -> list[Eqn] | None:
     ]
     if held != out.aval.dtype:
         exact, folded = folded, Var(out.aval)
-        to = {"new_dtype": out.aval.dtype, "weak_type": False, "sharding": None}
-        eqns.append(Eqn(convert_element_type_p, [exact], [folded], to, eqn.site))
+        eqns.append(conversion(exact, out.aval.dtype, eqn.site, folded))
     merge = rule.merge(eqn)
     return [*eqns, Eqn(merge.primitive, [eqn.invars[0], folded], eqn.outvars, {}, eqn.site)]
 

@@ -15,7 +15,7 @@ from gpuarray.core.graph import Atom, Eqn, Var, storage_dtype
 from gpuarray.core.rewrite import Extents, Product, Roles, WindowAxis, WindowedProduct
 from gpuarray.primitives.contract.epilogues import epilogues
 from gpuarray.primitives.elementwise.arithmetic import mul_p
-from gpuarray.primitives.elementwise.convert import convert_element_type_p
+from gpuarray.primitives.elementwise.convert import conversion
 from gpuarray.primitives.movement import build
 from gpuarray.primitives.reduce.ops import reduce_sum_p
 
@@ -88,9 +88,7 @@ def _expanded(eqn: Eqn) -> list[Eqn]:
     def converted(a: Atom, dtype: np.dtype, out: Var | None = None) -> Atom:
         if a.aval.dtype == dtype:
             return a
-        params = {"new_dtype": dtype, "weak_type": False, "sharding": None}
-        out = out or Var(a.aval.update(dtype=dtype))
-        return add(Eqn(convert_element_type_p, [a], [out], params, eqn.site))
+        return add(conversion(a, dtype, eqn.site, out))
 
     def along(a: Atom, summed: tuple[int, ...], both: tuple[int, ...], own: int) -> Var:
         """Broadcast an operand; the axes that only it has begin at `own`."""

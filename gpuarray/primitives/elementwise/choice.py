@@ -112,9 +112,15 @@ def _either(eqn: Eqn) -> Atom | None:
     aval = eqn.outvars[0].aval
     if no is yes and no.aval.shape == aval.shape:
         return no
-    known = isinstance(no, Literal) and isinstance(yes, Literal) and aval.dtype == np.bool_
-    alike = which.aval.shape == aval.shape and which.aval.dtype == aval.dtype
-    return which if known and alike and (bool(no.val), bool(yes.val)) == (False, True) else None
+    alike = which.aval.shape == aval.shape and which.aval.dtype == aval.dtype == np.bool_
+    return which if alike and _truths(no, yes) == (False, True) else None
+
+
+def _truths(no: Atom, yes: Atom) -> tuple[bool, bool] | None:
+    """Return what two constant cases are, as truths; None if they are no constants."""
+    if not isinstance(no, Literal) or not isinstance(yes, Literal):
+        return None
+    return bool(no.val), bool(yes.val)
 
 
 def _turned(eqn: Eqn, maker: Callable[[Atom], Eqn | None]) -> Eqn | None:
@@ -124,9 +130,9 @@ def _turned(eqn: Eqn, maker: Callable[[Atom], Eqn | None]) -> Eqn | None:
     if len(eqn.invars) != 3 or eqn.invars[0].aval.dtype != np.bool_:
         return None
     which, no, yes = eqn.invars
-    turned = isinstance(no, Literal) and isinstance(yes, Literal)
-    if turned and eqn.outvars[0].aval.dtype == np.bool_ and no.val and not yes.val:
-        alike = which.aval.shape == eqn.outvars[0].aval.shape
+    aval = eqn.outvars[0].aval
+    if aval.dtype == np.bool_ and _truths(no, yes) == (True, False):
+        alike = which.aval.shape == aval.shape
         return eqn.replace(primitive=not_p, invars=[which], params={}) if alike else None
     before = maker(which)
     if before is None or before.primitive is not not_p:

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.graph import Atom, Eqn
+from gpuarray.core.graph import Atom, Eqn, Var
 from gpuarray.core.linear import Zero, is_inexact, is_undefined, tangent_aval
 from gpuarray.core.primitive import LINEAR, Kind, Primitive
 from gpuarray.core.rewrite import Rewrite
@@ -206,6 +206,13 @@ convert_element_type_p = Primitive(
     show=hide_defaults({"sharding": None}),
     rewrite=Rewrite(same_as=_unconverted, seen_through=_converted_before, algebra="conversion"),
 )
+
+
+def conversion(a: Atom, dtype: np.dtype, site: Any, out: Var | None = None) -> Eqn:
+    """The equation that converts `a` to another type."""
+    params = {"new_dtype": dtype, "weak_type": False, "sharding": None}
+    return Eqn(convert_element_type_p, [a], [out or Var(a.aval.update(dtype=dtype))], params, site)
+
 
 # ---- complex numbers ----
 

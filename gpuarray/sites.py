@@ -242,8 +242,8 @@ _ON_THE_WAY = tuple(
 )
 
 
-#: Where array methods call public functions.
-_METHODS = PACKAGE + os.path.join("core", "value.py")
+#: Files through which a user's call reaches a public function: methods of arrays, decorators.
+_THROUGH = tuple(PACKAGE + os.path.join(*p) for p in (("core", "value.py"), ("lax", "ranks.py")))
 
 
 def is_users_expression() -> bool:
@@ -275,10 +275,10 @@ def level_of_user() -> int:
 
 def called_from_inside() -> bool:
     """Whether this library itself called the current public function: the first frame outside the
-    files that array methods pass through belongs to the library.
+    files that calls pass through belongs to the library.
     """
     frame = sys._getframe(3)  # beyond the check of the argument
-    public = (frame.f_code.co_filename, _METHODS)
+    public = (frame.f_code.co_filename, *_THROUGH)
     while frame.f_back is not None:
         name = frame.f_code.co_filename
         if not (name in public or is_standard(name)):

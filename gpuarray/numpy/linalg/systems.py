@@ -319,11 +319,12 @@ def _by_factors_jvp(primals, tangents):
     (a,), (da,) = primals, tangents
     value = _by_factors(a)
     singular = equal(value, 0)[..., None, None]
-    slope = lax.cond(singular.any(), _cofactors, _cofactors_of_regular, a, value, singular)
+    regular = lambda a, value, _: _cofactors_of_regular(a, value)
+    slope = lax.cond(singular.any(), _cofactors, regular, a, value, singular)
     return value, (slope * da).sum((-2, -1))
 
 
-def _cofactors_of_regular(a: Array, value: Array, singular: Array) -> Array:
+def _cofactors_of_regular(a: Array, value: Array) -> Array:
     return value[..., None, None] * inv(a).mT
 
 
@@ -331,7 +332,7 @@ def _cofactors(a: Array, value: Array, singular: Array) -> Array:
     """The cofactors of matrices some of which are singular: those by singular values."""
     n = a.shape[-1]
     # Each way sees matrices that it has derivatives for, only.
-    regular = _cofactors_of_regular(where(singular, identity(n, a.dtype), a), value, singular)
+    regular = _cofactors_of_regular(where(singular, identity(n, a.dtype), a), value)
     apart = identity(n, a.dtype) * lax.convert_element_type(lax.iota(np.int32, n) + 1, a.dtype)
     u, s, vh = svd(where(singular, a, apart))
     # Of a product the product of theirs; of a unitary matrix, its conjugate times its determinant.

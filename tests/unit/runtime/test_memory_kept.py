@@ -414,7 +414,8 @@ BOUNDED = {
     "by the machine: devices, compilers, libraries, texts that come with the package": [
         "compiler/text/prelude.py:blocks", "compiler/lower/schedule.py:_stride",
         "compiler/text/types.py:_sizes",
-        "backends/cuda/availability.py:missing", "backends/cuda/device.py:_gpus",
+        "util.py:c_function", "backends/cuda/availability.py:missing",
+        "backends/cuda/device.py:_gpus",
         "backends/cuda/nccl.py:say_missing", "backends/cuda/graphs.py:_said",
         "backends/cuda/shared_libraries.py:_said",
         "backends/hostcc.py:_runtimes", "backends/hostcc.py:version", "api/handlers.py:_catching",
@@ -435,6 +436,7 @@ BOUNDED = {
         "pytree/structure.py:_interned", "backends/cuda/cubins.py:_turns",
         "runtime/key_reuse.py:_used", "backends/simulator.py:_waiting", "sites.py:scopes",
         "backends/hostcc.py:_running", "backends/hostcc.py:_places",
+        "backends/cuda/device.py:_elsewhere",
         "experimental/jet.py:terms_up_to", "api/handlers.py:_errors", "api/handlers.py:_memory",
         "api/handlers.py:_futures",
     ],

@@ -133,6 +133,10 @@ PROGRAMS: dict[str, tuple[Callable, tuple]] = {
         lambda x, i, v: x.at[i].add(v),
         (normal(500, 8), RANDOM.integers(0, 500, 100), normal(100, 8)),
     ),
+    "numbers added in tables": (
+        lambda i, v: (ga.ops.segment_sum(v, i, 40), ga.ops.segment_sum(gnp.ones_like(v), i, 40)),
+        (RANDOM.integers(0, 40, 9000), normal(9000)),
+    ),
     "integers added": (
         lambda x, i, v: x.at[i].add(v),
         (places(9000, 9000), places(9000, 700), places(700, 700)),

@@ -68,7 +68,7 @@ class Shard:
 
 def _tickets() -> int:
     """How many tickets GPUs have drawn, without making any."""
-    return sum(g.latest for g in device.made())
+    return sum(g.latest for g in device._gpus)
 
 
 def results_in(path: Path) -> list[dict]:

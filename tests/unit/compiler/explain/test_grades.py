@@ -18,6 +18,7 @@ ENOUGH = 0.85
 REASONS = {
     ("channels_last", "k0_tiles"): "a block asks for one tile of 4 KB at a time",
     ("cumsum", "k0_scan"): "a thread asks for one vector, and there is nothing else to read",
+    ("groups", "k1_columns"): "132 tables of 100 places: done before the launch is over",
     ("in_blocks", "k0_rows"): "a thread asks for one vector, and a row is eight threads",
     ("integers", "k0_map"): "four blocks: 4096 elements are done before the launch is over",
     ("transmitted", "k0_scan"): "a thread asks for one vector, and then for the same again",

@@ -71,7 +71,7 @@ def test_parts(name, kind, rng):
     np.testing.assert_array_equal(found, one_after_another(start, places, x, merge))
 
 
-@pytest.mark.parametrize("n", [N, 8 * PROCESSOR.block])
+@pytest.mark.parametrize("n", [N, 8 * PROCESSOR.block, 2 * PROCESSOR.piece + 1])
 def test_places_that_are_searched(n, rng):
     """Blocks of places are found side by side before; what is outside, or nan, is dropped."""
     edges = np.sort(drawn("float32", (98,), rng))

@@ -211,7 +211,8 @@ def _in_memory(w: _Writer) -> Ordering:
     # One array serves all keys, so its elements have room for the widest.
     kind, size = max((_key_type(w.eqn, k) for k, _ in w.keys), key=lambda found: found[1])
     placed = f"ga_placed<{kind}>"
-    room = dict.fromkeys(("part0", "part1"), (placed, elements, 2 * size))
+    place = placed, elements, 2 * size
+    room = {"part0": place, "part1": place}
     with w.block("for (ga_index row = first; row < last; ++row) {"):
         w.define_row()
         w.line(f"{placed}*here = part0 + row * {n}, *there = part1 + row * {n};")

@@ -162,6 +162,7 @@ def table(records: Sequence[Record], around: dict[str, Any]) -> str:
     lines.append(["geometric mean", *[""] * len(names), *means])
     blocks = ["\n".join(columns(lines, right=range(1, len(lines[0]))))]
     blocks += [f"WRONG {r.name}: off by {r.errors[n]:.1e}" for r in records for n in r.wrong]
+    blocks += [f"behind: {r.name}: {_why(r)}" for r in records if _is_behind(r)]
     blocks += [f"could not: {r.name}: {n}: {w[:160]}" for r in records for n, w in r.failed.items()]
     return "\n".join(blocks)
 
@@ -169,6 +170,17 @@ def table(records: Sequence[Record], around: dict[str, Any]) -> str:
 def _to_best(r: Record) -> float | None:
     """How many times faster ours is than the best that compiles."""
     return min((x for n in COMPILED if (x := r.speedup(n)) is not None), default=None)
+
+
+def _is_behind(r: Record) -> bool:
+    """Whether a row is slower than JAX's, or by more than a tenth than the best."""
+    to_jax, to_best = r.speedup(JAX), _to_best(r)
+    return (to_jax is not None and to_jax < 1) or (to_best is not None and to_best < 0.9)
+
+
+def _why(r: Record) -> str:
+    """Why another library is ahead."""
+    return next((row.behind for row in rows(f"^{r.name}$")), "") or "no reason is known"
 
 
 def _mean(ratios: Sequence[float | None]) -> str:

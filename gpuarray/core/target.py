@@ -531,8 +531,10 @@ class Processor(Struct):
     #: Rows up to this length are sorted by counting, for each element, how many come before it: it
     #: is compared with many at a time. Longer ones are radix-sorted. Measure: argsort_rows.
     ranked_row: int = 96
-    #: Elements of a row that is one task, sorted in L2; threads share longer ones.
+    #: Elements of a row that is one task: sorted on the stack, and in memory. Threads share longer
+    #: ones: that is three times as many passes. Measure: argsort, permutation.
     sorted_row: int = 1 << 12
+    sorted_in_memory: int = 1 << 18
     #: Values without payload that are sorted natively outside loops too: for more, NumPy's vector
     #: instructions save more than its call costs. Measure: python -m bench host.
     sorted_alone: int = 1024

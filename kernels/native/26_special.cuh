@@ -134,14 +134,20 @@ GA_INLINE double ga_cos_of_half_turn(double r) {
         0.31950332404404197, -0.9348022005416492, 0.9999999999999922);
 }
 
-//@ ga_lgamma_float if ga_lgamma
-// From 1/2 on by Stirling's series six above; below by reflection.
-GA_INLINE float ga_lgamma(float x) {
-    const double d = x, y = d < 0.5 ? 1.0 - d : d, w = y + 6.0, v = 1.0 / (w * w);
+//@ ga_lgamma_above
+// log |gamma(y)| from 1/2 on by Stirling's series six above.
+GA_INLINE double ga_lgamma_above(double y) {
+    const double w = y + 6.0, v = 1.0 / (w * w);
     const double product = y * (y + 1.0) * (y + 2.0) * (y + 3.0) * (y + 4.0) * (y + 5.0);
     const double series = ga_horner(
         v, -3617.0 / 122400, 1.0 / 156, -691.0 / 360360, 1.0 / 1188, -1.0 / 1680, 1.0 / 1260, -1.0 / 360, 1.0 / 12);
-    const double above = (w - 0.5) * ga_log(w) - w + 0.91893853320467274178 + series / w - ga_log(product);
+    return (w - 0.5) * ga_log(w) - w + 0.91893853320467274178 + series / w - ga_log(product);
+}
+
+//@ ga_lgamma_float if ga_lgamma
+// Below 1/2 by reflection.
+GA_INLINE float ga_lgamma(float x) {
+    const double d = x, above = ga_lgamma_above(d < 0.5 ? 1.0 - d : d);
     const double sine = fabs(ga_sin_of_half_turn(d - ga_nearest(d)));
     const double z = d < 0.5 ? ga_log(3.14159265358979323846 / sine) - above : above;
     const float found = fabsf(x) == GA_INFF ? GA_INFF : (float)z;

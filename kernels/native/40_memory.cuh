@@ -49,6 +49,9 @@ static inline void ga_turn(
     long long j = 0;
     if constexpr (ga_turned<T>::SIDE == 8)
         for (; j + 8 <= m; j += 8) {
+            // Asked for early: lines of rows further on, which may be those of the next tile. CPUs do not foresee such steps.
+            for (long long k = j + 64; k < j + 72; ++k)
+                for (long long b = 0; b < n; b += 64 / sizeof(T)) __builtin_prefetch(from + k * along + b, 0, 2);
             long long i = 0;
             for (; i + 8 <= n; i += 8) ga_turned<T>::turn(to + i * across + j, across, from + j * along + i, along);
             for (; i < n; ++i)

@@ -173,7 +173,11 @@ GA_INLINE void ga_packed_tile(const typename P::left* x, const typename P::right
         }
     for (ga_index r = 0; r < R; ++r)
         if (count == sizes::columns) {
-            for (ga_index c = 0; c < V * S; ++c) o[r * OM + c] = (O)part[r][c / S][c % S];
+            // Sums as they are leave in whole registers.
+            if constexpr (sizeof(O) == sizeof(typename P::sum))
+                for (ga_index v = 0; v < V; ++v) *(several*)(o + r * OM + v * S) = part[r][v];
+            else
+                for (ga_index c = 0; c < V * S; ++c) o[r * OM + c] = (O)part[r][c / S][c % S];
         } else {
             for (ga_index c = 0; c < count; ++c) o[r * OM + c] = (O)part[r][c / S][c % S];
         }

@@ -43,31 +43,39 @@ template <ga_index N, class K> static inline void ga_put_in_order(const K* GA_AL
     for (ga_index i = 0; i < N; ++i) order[before[i]] = old[i];
 }
 
-//@ ga_put_in_order_by_digits
-// Longer rows: by the lowest eight bits, then by the next eight, until all are in order.
-template <ga_index N, class K>
-__attribute__((noinline)) static void ga_put_in_order_by_digits(const K* GA_ALONE key, unsigned* GA_ALONE order) {
-    GA_LOCAL ga_placed<K> here[N], there[N];
-    unsigned counts[sizeof(K)][256] = {};
-    for (ga_index i = 0; i < N; ++i) {
-        here[i] = {key[i], order[i]};
-        for (unsigned d = 0; d < sizeof(K); ++d) ++counts[d][key[i] >> (8 * d) & 255u];
-    }
-    ga_placed<K>*from = here, *to = there;
-    for (unsigned d = 0; d < sizeof(K); ++d) {
-        unsigned* const count = counts[d];
-        if (count[from->key >> (8 * d) & 255u] == N) continue;  // they have the same digit
-        for (unsigned digit = 0, place = 0; digit < 256; ++digit) {
+//@ ga_sort_by_digits
+// By the lowest BITS bits, then by the next ones, until all are in order, to and fro between two arrays: where they are at last.
+template <unsigned BITS, class K>
+__attribute__((noinline)) static ga_placed<K>* ga_sort_by_digits(ga_placed<K>* from, ga_placed<K>* to, ga_index n) {
+    constexpr unsigned DIGITS = (8 * sizeof(K) + BITS - 1) / BITS, MANY = 1u << BITS;
+    GA_LOCAL unsigned counts[DIGITS * MANY];
+    for (unsigned k = 0; k < DIGITS * MANY; ++k) counts[k] = 0;
+    for (ga_index i = 0; i < n; ++i)
+        for (unsigned d = 0; d < DIGITS; ++d) ++counts[d * MANY + (from[i].key >> (BITS * d) & (MANY - 1))];
+    for (unsigned d = 0; d < DIGITS; ++d) {
+        unsigned* const count = counts + d * MANY;
+        if (count[from->key >> (BITS * d) & (MANY - 1)] == n) continue;  // they have the same digit
+        for (unsigned digit = 0, place = 0; digit < MANY; ++digit) {
             const unsigned many = count[digit];
             count[digit] = place;
             place += many;
         }
-        for (ga_index i = 0; i < N; ++i) to[count[from[i].key >> (8 * d) & 255u]++] = from[i];
+        for (ga_index i = 0; i < n; ++i) to[count[from[i].key >> (BITS * d) & (MANY - 1)]++] = from[i];
         ga_placed<K>* const made = to;
         to = from;
         from = made;
     }
-    for (ga_index i = 0; i < N; ++i) order[i] = from[i].at;
+    return from;
+}
+
+//@ ga_put_in_order_by_digits
+// Longer rows.
+template <ga_index N, class K>
+__attribute__((noinline)) static void ga_put_in_order_by_digits(const K* GA_ALONE key, unsigned* GA_ALONE order) {
+    GA_LOCAL ga_placed<K> here[N], there[N];
+    for (ga_index i = 0; i < N; ++i) here[i] = {key[i], order[i]};
+    const ga_placed<K>* const found = ga_sort_by_digits<8>(here, there, N);
+    for (ga_index i = 0; i < N; ++i) order[i] = found[i].at;
 }
 
 //@ ga_count_digits ga_place_digits ga_move_digits

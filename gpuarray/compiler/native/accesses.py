@@ -53,6 +53,11 @@ def always_read(access: Access) -> list[Element]:
     return list(dict.fromkeys(found))
 
 
+def searches(access: Access) -> bool:
+    """Whether some part of an access has a function for a row of elements."""
+    return any(isinstance(part, Applied) and part.each for part in parts(access))
+
+
 def heavy_parts(access: Access, known: set[int]) -> list[Applied]:
     """The largest parts of an access that are computed whatever its guards say, take long, and vary
     along `known` axes alone.

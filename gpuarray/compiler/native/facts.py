@@ -164,3 +164,30 @@ class SearchLine(str):
         made.depth, made.variable, made.call = depth, variable, call
         made.element, made.types = element, types
         return made
+
+
+class EachLine(str):
+    """A line that names what a function returns which has a form for many elements: `f_for_many`
+    beside `f` in kernels/native.
+
+    Attributes
+    ----------
+    call :
+        The text before the call, the function, its operands, and the text behind it.
+    kind :
+        The type of the value.
+    """
+
+    __slots__ = ("call", "depth", "kind", "variable")
+
+    depth: int
+    variable: str
+    call: tuple[str, str, str, str]
+    kind: str
+
+    def __new__(
+        cls, text: str, depth: int, variable: str, call: tuple[str, str, str, str], kind: str
+    ) -> EachLine:
+        made = super().__new__(cls, text)
+        made.depth, made.variable, made.call, made.kind = depth, variable, call, kind
+        return made

@@ -64,7 +64,7 @@ def integer_product(eqn: Eqn) -> IntegerProduct | None:
     # Three calls: both operands are copied into panels with grouped steps, in the order in which
     # the multiplying instructions read them, then pieces of the result are tasks.
     some = PROCESSOR.product_rows
-    down, across = cut_in_pieces(count, rows, columns, steps)
+    down, across = cut_in_pieces(count, rows, columns, steps, copied=True)
     # A piece has whole panels; copies are padded with zeros, which do not change a sum.
     across = -(-across // PROCESSOR.panel_columns) * PROCESSOR.panel_columns
     pieces = -(-rows // down) * -(-columns // across)

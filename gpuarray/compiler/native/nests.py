@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.native.accesses import always_looked_up, heavy_parts
-from gpuarray.compiler.native.facts import FlagRead, Front, LoopHead, SearchLine
+from gpuarray.compiler.native.facts import EachLine, FlagRead, Front, LoopHead, SearchLine
 from gpuarray.compiler.native.halves import STORED, HalfLine, in_block
 from gpuarray.compiler.native.schedule import end_of_piece
 from gpuarray.compiler.native.values import ValueWriter
@@ -298,11 +298,12 @@ class NestWriter(ValueWriter):
     def searched_before(
         self, depth: int, axis: int, bounds: Bounds, turn: list[str]
     ) -> Iterator[tuple[int, Bounds, list[str]]]:
-        """A loop over blocks around an innermost loop that searches, each for its own element: the
-        searches of a block are done before, side by side. In it: the depth of the innermost loop,
-        its bounds, and the rest of the body.
+        """A loop over blocks around an innermost loop that searches, each for its own element, or
+        calls a function that has a form for many elements: the results of a block are computed
+        before, side by side. In it: the depth of the innermost loop, its bounds, and the rest of
+        the body.
         """
-        searches = [k for k, line in enumerate(turn) if isinstance(line, SearchLine)]
+        searches = [k for k, line in enumerate(turn) if isinstance(line, SearchLine | EachLine)]
         # Everything before a search is done twice: only definitions of values may be there.
         head = f"{'    ' * (depth + 1)}const "
         if axis != self.inner or not searches or not _all_begin(turn[: searches[-1] + 1], head):
@@ -315,8 +316,12 @@ class NestWriter(ValueWriter):
         self.line(depth + 1, f"const ga_index until = {end_of_piece('some', block, whole, end)};")
         left: list[str] = []
         for line in turn:
-            if not isinstance(line, SearchLine):
+            if not isinstance(line, SearchLine | EachLine):
                 left.append(line and f"    {line}")
+                continue
+            if isinstance(line, EachLine):
+                searches.pop()
+                left.append(self.of_block(depth + 1, axis, line, left, len(searches)))
                 continue
             # In memory of the block: the searched values, and the results.
             asked, found = f"asked{len(searches)}", f"found{len(searches)}"
@@ -332,6 +337,25 @@ class NestWriter(ValueWriter):
             left.append(f"{'    ' * (depth + 2)}{name} = {found}[{i} - some];")
         yield depth + 1, ("some", "until"), left
         self.line(depth, "}")
+
+    def of_block(
+        self, depth: int, axis: int, line: EachLine, before: list[str], number: int
+    ) -> str:
+        """Write the call of a function for a block of turns; return what is left of its line. The
+        function asks for the operands of an element, so that it keeps them as it needs them.
+        """
+        i = self.axis_name[axis]
+        text, function, operands, behind = line.call
+        name, _, kinds = function.partition("<")
+        many = f"{name}_for_many{kinds and f'<{kinds}'}"
+        self.line(depth, f"const auto given{number} = [&](ga_index {i}) GA_STEP {{")
+        self.lines += before
+        self.line(depth + 1, f"return ga_operands({operands});")
+        self.line(depth, "};")
+        self.line(depth, f"GA_LOCAL {line.kind} found{number}[{PROCESSOR.block}];")
+        self.line(depth, f"{many}(given{number}, some, until, found{number});")
+        value = f"{text}found{number}[{i} - some]{behind}"
+        return f"{'    ' * (depth + 1)}const {line.kind} {line.variable} = {value};"
 
     # ---- bools in memory ----
     def read_flags(self, depth: int, axis: int, bounds: Bounds, turn: list[str]) -> list[str]:

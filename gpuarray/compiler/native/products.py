@@ -179,11 +179,16 @@ def _is_plain(matrix: Matrix, steps: int) -> bool:
     return 1 in (along, inner) and min(along, inner) > 0 and max(along, inner, length) < 1 << 31
 
 
-def cut_in_pieces(batch: int, rows: int, columns: int, steps: int) -> tuple[int, int]:
-    """Rows and columns of the pieces of each of `batch` products, about as long as wide."""
+def cut_in_pieces(
+    batch: int, rows: int, columns: int, steps: int, copied: bool = False
+) -> tuple[int, int]:
+    """Rows and columns of the pieces of each of `batch` products, about as long as wide; of
+    operands that are copied before for all pieces they may be many.
+    """
     work = batch * rows * columns * steps
     few, some = min(work // PROCESSOR.product_piece, 4), min(work // PROCESSOR.large_piece, 8)
-    pieces = max(1, few, some, min(work // PROCESSOR.larger_piece, PROCESSOR.many_tasks))
+    larger = PROCESSOR.large_piece if copied else PROCESSOR.larger_piece
+    pieces = max(1, few, some, min(work // larger, PROCESSOR.many_tasks))
     # Products of a batch are pieces already.
     pieces = -(-pieces // batch)
     across = min(pieces, max(1, round(math.sqrt(pieces * columns / rows))))

@@ -11,7 +11,8 @@ from contextlib import ExitStack
 
 from gpuarray.compiler.lower.kernel import Scatter
 from gpuarray.compiler.lower.steps import step_eqns
-from gpuarray.compiler.native.accesses import always_looked_up
+from gpuarray.compiler.native.accesses import always_looked_up, searches
+from gpuarray.compiler.native.facts import Front
 from gpuarray.compiler.native.schedule import end_of_piece
 from gpuarray.compiler.native.writer import Function, NativeSource, NativeWriter, Phase
 from gpuarray.compiler.text import types as ct
@@ -131,37 +132,54 @@ class ScatterWriter(NativeWriter):
         it belongs, one by one.
         """
         many = len(self.order) == 1 and self.axes[0] >= 2 * PROCESSOR.block
-        return many and len(step_eqns(self.group)) > PROCESSOR.placed_steps
+        # Searches are made side by side then.
+        found = any(searches(a.access) for p in self.places for a in self.lookups(p))
+        return many and (found or len(step_eqns(self.group)) > PROCESSOR.placed_steps)
 
     def in_blocks(self, depth: int, out: Var) -> None:
         """The loop over single updates, in blocks."""
         (axis,) = self.order
-        i, n, block = self.axis_name[axis], self.axes[axis], PROCESSOR.block
+        n, block = self.axes[axis], PROCESSOR.block
         kind = ct.value_type(out.aval)
-        tests = tuple(t for t in dict.fromkeys(self.tests_of) if t.always is None)
-        place = linear(self.places, out.aval.shape)
         self.line(depth, f"for (ga_index block = 0; block < {n}; block += {block}) {{")
         self.line(depth + 1, f"const ga_index over = {end_of_piece('block', block, n)};")
         self.line(depth + 1, f"GA_LOCAL long long places[{block}];")
-        self.line(depth + 1, f"GA_LOCAL {kind} values[{block}];")
-        inner = depth + 2
-        with self.over(depth + 1, i, "block", "over"):
-            scope: dict = {}
+        if self.new is not None:
+            self.line(depth + 1, f"GA_LOCAL {kind} values[{block}];")
+        self.place_block(depth + 1, out, ("block", "over"), "block")
+        # Two loops: the first computes places and values as vectors, the second, which may hit an
+        # element twice, stores one after the other.
+        with self.over(depth + 1, "k", "0", "over - block"):
+            self.leave(depth + 2, "places[k] < 0")
+            self.store(depth + 2, out, "places[k]", self.value_at("k"))
+        self.line(depth, "}")
+
+    def place_block(self, depth: int, out: Var, bounds: tuple[str, str], first: str) -> None:
+        """The loop that computes places and values of a block of updates, from `first` on."""
+        (axis,) = self.order
+        i, inner = self.axis_name[axis], depth + 1
+        tests = tuple(t for t in dict.fromkeys(self.tests_of) if t.always is None)
+        place = linear(self.places, out.aval.shape)
+        scope: dict = {}
+        self.inner, self.front = axis, Front(self.lines, depth)
+        with self.apart() as turn:
             # Without choices, which would be branches: an invalid target is below all others.
             fails = self.fails(tests, inner, scope, " | ")
             for atom in (a for a in atoms(place) if isinstance(a, Lookup)):
                 self.look_up(Index(((atom, 1),)), inner, scope)
             at = self.at(place, scope)
             gone = f" | -(long long)({fails})" if fails else ""
-            self.line(inner, f"places[{i} - block] = (long long)({at}){gone};")
-            new = self.constant() if self.new is None else self.value(self.new, inner, scope, True)
-            self.line(inner, f"values[{i} - block] = {new};")
-        # Two loops: the first computes places and values as vectors, the second, which may hit an
-        # element twice, stores one after the other.
-        with self.over(depth + 1, "k", "0", "over - block"):
-            self.leave(inner, "places[k] < 0")
-            self.store(inner, out, "places[k]", "values[k]")
-        self.line(depth, "}")
+            self.line(inner, f"places[{i} - {first}] = (long long)({at}){gone};")
+            if self.new is not None:
+                new = self.value(self.new, inner, scope, True)
+                self.line(inner, f"values[{i} - {first}] = {new};")
+        self.front = None
+        self.loop(depth, axis, bounds, turn)
+        self.inner = None
+
+    def value_at(self, k: str) -> str:
+        """The value of an update of a block."""
+        return self.constant() if self.new is None else f"values[{k}]"
 
     def columns(self) -> int:
         """The number of pieces into which the last axis may be cut: updates collide only where it
@@ -207,23 +225,13 @@ class ScatterWriter(NativeWriter):
         self.room["part0"] = (kind, parts * size)
         begin = ct.constant(identity.of(out.aval.dtype), out.aval)
         begin = f"ga_exact<{kind}>({begin})" if ct.is_half(out.aval) else begin
-        i = self.axis_name[0]
         with self.over(1, "task", "first", "last"):
             self.line(2, f"{kind}* const all = part0 + task * {turns * size};")
             self.for_each(2, "i", "0", str(turns * size), f"all[i] = {begin};")
-            with self.over(2, "turn", "0", str(cut)):
-                # Not `over`, which may keep a short loop: this one should be written out.
-                self.line(3, f"for (ga_index k = 0; k < {turns}; ++k) {{")
-                self.line(4, f"{kind}* const mine = all + k * {size};")
-                self.name_position(4, i, f"(task * {turns} + k) * {cut} + turn")
-                # The last part may be shorter.
-                if cut * parts > self.axes[0]:
-                    self.leave(4, f"{i} >= {self.axes[0]}")
-                # The loops are those of any scatter, but into the memory of the part.
-                whole, self.out_name = self.out_name, self.out_name | {out: "mine"}
-                self.updates(4, out, {}, opened=(0,))
-                self.out_name = whole
-                self.line(3, "}")
+            if self.takes_turns():
+                self.blocks_of_parts(2, out, cut, turns)
+            else:
+                self.turns_of_parts(2, out, cut, turns)
         given = [*self.parameters(outputs=False), (f"{kind}*", "part0")]
         self.end_function(f"{name}_pieces", given, parts // turns, 1)
         # Merge the parts into the initialised output.
@@ -233,6 +241,56 @@ class ScatterWriter(NativeWriter):
         self.end_function(f"{name}_merge", given, size, PROCESSOR.task)
         note = f"{math.prod(self.axes)} updates in {parts} parts, merged in order"
         return self.finish(note).replace(begins=self.begins)
+
+    def turns_of_parts(self, depth: int, out: Var, cut: int, turns: int) -> None:
+        """An update of each part of a task in turn."""
+        i, size, kind = self.axis_name[0], out.aval.size, ct.memory_type(out.aval)
+        with self.over(depth, "turn", "0", str(cut)):
+            # Not `over`, which may keep a short loop: this one should be written out.
+            self.line(depth + 1, f"for (ga_index k = 0; k < {turns}; ++k) {{")
+            self.line(depth + 2, f"{kind}* const mine = all + k * {size};")
+            self.name_position(depth + 2, i, f"(task * {turns} + k) * {cut} + turn")
+            # The last part may be shorter.
+            if cut * self.parts()[0] > self.axes[0]:
+                self.leave(depth + 2, f"{i} >= {self.axes[0]}")
+            # The loops are those of any scatter, but into the memory of the part.
+            whole, self.out_name = self.out_name, self.out_name | {out: "mine"}
+            self.updates(depth + 2, out, {}, opened=(0,))
+            self.out_name = whole
+            self.line(depth + 1, "}")
+
+    def blocks_of_parts(self, depth: int, out: Var, cut: int, turns: int) -> None:
+        """The same, of blocks of places and values of each part, which are computed first."""
+        n, block, size = self.axes[0], PROCESSOR.block, out.aval.size
+        kind = ct.memory_type(out.aval)
+        inner = depth + 1
+        self.line(depth, f"for (ga_index turn = 0; turn < {cut}; turn += {block}) {{")
+        self.line(inner, f"const ga_index many = ga_least({block}, {cut} - turn);")
+        self.line(inner, f"GA_LOCAL long long all_places[{turns * block}];")
+        if self.new is not None:
+            self.line(inner, f"GA_LOCAL {ct.value_type(out.aval)} all_values[{turns * block}];")
+        with self.over(inner, "k", "0", str(turns)):
+            self.line(inner + 1, f"long long* const places = all_places + k * {block};")
+            if self.new is not None:
+                values = f"{ct.value_type(out.aval)}* const values = all_values + k * {block};"
+                self.line(inner + 1, values)
+            begin = f"(task * {turns} + k) * {cut} + turn"
+            # Nothing is left of the last part where it is shorter.
+            begin, end = (f"ga_least({x}, {n})" for x in (begin, f"{begin} + many"))
+            self.line(inner + 1, f"const ga_index begin = {begin}, over = {end};")
+            self.place_block(inner + 1, out, ("begin", "over"), "begin")
+            self.for_each(inner + 1, "j", "over - begin", "many", "places[j] = -1;")
+        whole, self.out_name = self.out_name, self.out_name | {out: "mine"}
+        with self.over(inner, "j", "0", "many"):
+            self.line(inner + 1, f"for (ga_index k = 0; k < {turns}; ++k) {{")
+            self.line(inner + 2, f"{kind}* const mine = all + k * {size};")
+            self.line(inner + 2, f"const long long place = all_places[k * {block} + j];")
+            self.leave(inner + 2, "place < 0")
+            new = self.constant() if self.new is None else f"all_values[k * {block} + j]"
+            self.store(inner + 2, out, "place", new)
+            self.line(inner + 1, "}")
+        self.out_name = whole
+        self.line(depth, "}")
 
     def constant(self) -> str:
         a = self.eqn.invars[self.rule.operand]

@@ -54,8 +54,10 @@ def ordering(eqn: Eqn, name: str, wanted: Sequence[int], alone: bool) -> Orderin
     # In a loop there is no way back to Python: the slower kernel is the only one there.
     elif alone and _for_numpy(eqn):
         raise NoKernel("values alone are sorted by NumPy, which has vector instructions for it")
-    if length_of(eqn) > PROCESSOR.sorted_row:
+    if length_of(eqn) > PROCESSOR.sorted_in_memory:
         return _LongRows(eqn, name, wanted).ordering()
+    if length_of(eqn) > PROCESSOR.sorted_row:
+        return _in_memory(_Writer(eqn, name, wanted))
     return _rows(_Writer(eqn, name, wanted))
 
 
@@ -201,6 +203,39 @@ def _rows(w: _Writer) -> Ordering:
     given = w.end_function(w.name, [*w.arrays("in"), *w.arrays("out")])
     phase = Phase(w.name, w.rows, max(1, PROCESSOR.task // (4 * n)), given)
     return Ordering("\n".join(w.done) + "\n", (phase,), {}, w.work)
+
+
+def _in_memory(w: _Writer) -> Ordering:
+    """Rows that are a task each, too long for the stack."""
+    n, elements = w.n, w.n * w.rows
+    # One array serves all keys, so its elements have room for the widest.
+    kind, size = max((_key_type(w.eqn, k) for k, _ in w.keys), key=lambda found: found[1])
+    placed = f"ga_placed<{kind}>"
+    place = placed, elements, 2 * size
+    room = {"part0": place, "part1": place}
+    with w.block("for (ga_index row = first; row < last; ++row) {"):
+        w.define_row()
+        w.line(f"{placed}*here = part0 + row * {n}, *there = part1 + row * {n};")
+        for number in range(len(w.keys)):
+            with w.block(f"for (ga_index j = 0; j < {n}; ++j) {{"):
+                if number:
+                    w.line(f"here[j].key = {w.key(number, 'here[j].at')};")
+                else:
+                    w.line(f"here[j] = {{{w.key(number, 'j')}, (unsigned)j}};")
+            sort = f"ga_sort_by_digits<{PROCESSOR.digit_bits}>(here, there, {n})"
+            if number + 1 < len(w.keys):
+                w.line(f"if ({sort} == there) {{")
+                w.line(f"    {placed}* const other = here;")
+                w.line("    here = there, there = other;")
+                w.line("}")
+            else:
+                w.line(f"here = {sort};")
+        with w.block(f"for (ga_index j = 0; j < {w.count}; ++j) {{"):
+            w.store("here[j].at")
+    arrays = [(f"{placed}*", name) for name in room]
+    given = w.end_function(w.name, [*w.arrays("in"), *arrays, *w.arrays("out")])
+    phase = Phase(w.name, w.rows, 1, given)
+    return Ordering("\n".join(w.done) + "\n", (phase,), room, w.work)
 
 
 class _LongRows(_Writer):

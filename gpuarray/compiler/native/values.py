@@ -11,11 +11,20 @@ import numpy as np
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.native.accesses import always_read, chosen_from
-from gpuarray.compiler.native.facts import NOTHING, Facts, FlagRead, Front, Known, SearchLine
+from gpuarray.compiler.native.facts import (
+    NOTHING,
+    EachLine,
+    Facts,
+    FlagRead,
+    Front,
+    Known,
+    SearchLine,
+)
 from gpuarray.compiler.native.halves import READ, ROUNDED, HalfLine
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import chooses
-from gpuarray.compiler.text.reader import is_call
+from gpuarray.compiler.text.prelude import for_many
+from gpuarray.compiler.text.reader import call_in, is_call
 from gpuarray.compiler.text.statements import Fetched, Statements
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.element import (
@@ -112,6 +121,8 @@ class ValueWriter(Statements):
             self.lines[-1] = HalfLine(self.lines[-1], READ, name, text[len(READ) : -1])
         elif text.startswith(ROUNDED) and is_call(text):
             self.lines[-1] = HalfLine(self.lines[-1], ROUNDED, name, text[len(ROUNDED) : -1])
+        elif self.front is not None and (call := call_in(text, for_many())):
+            self.lines[-1] = EachLine(self.lines[-1], depth, name, call, ct.value_type(aval))
 
     def place_type(self, atom: Lookup) -> str:
         """Positions that are looked up and are never negative have 32 bits where all arrays are so
@@ -172,7 +183,14 @@ class ValueWriter(Statements):
         known = self.known.setdefault(text, self.operands_known)
         if known.reads and known.chooses:
             self.facts.conditional = self.facts.other_tests = True
-        return self.named_search(access, text, depth) if access.each else text
+        if access.each:
+            return self.named_search(access, text, depth)
+        if self.front is None or self.guards or not call_in(text, for_many()):
+            return text
+        name = f"t{self.reads}"
+        self.reads += 1
+        self.define(depth, access.aval, name, text)
+        return name
 
     def named_search(self, access: Applied, text: str, depth: int) -> str:
         """A name for the result of a function for an element of a row: see `nests.py`."""

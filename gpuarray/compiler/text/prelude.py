@@ -77,6 +77,14 @@ def blocks(native: bool = False) -> dict[str, Block]:
     return found
 
 
+@functools.cache
+def for_many() -> frozenset[str]:
+    """The functions that have a form for many elements in native code: `f_for_many` beside `f`."""
+    found = blocks(native=True)
+    return frozenset(name for name in found if f"{name}_for_many" in found)
+
+
+@functools.cache
 def _read(place: str) -> list[tuple[str, Block]]:
     """The blocks of a folder, each with the name of its file."""
     found: list[tuple[str, Block]] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from typing import Any
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load
@@ -50,6 +51,7 @@ _SHORT = re.compile(r"-?[\w.]+(\[e\])?|ga_value\([\w.]+\[e\]\)")
 
 #: The beginning of a call, which has its type; operations on bits, which make an int of two bools.
 _CALL = re.compile(r"\w+(<[^()]*>)?\(")
+_CALLED = re.compile(r"\b(\w+)(<[^()]*>)?\(")
 _BITS = re.compile(r"(?<!&)&(?!&)|(?<!\|)\|(?!\|)|\^|~")
 
 
@@ -62,6 +64,21 @@ def is_call(text: str) -> bool:
         if not depth:
             return i == len(text) - 1
     return False
+
+
+def call_in(text: str, names: Collection[str]) -> tuple[str, str, str, str] | None:
+    """The first call of one of some functions in an expression: the text before it, the function,
+    its operands, and the text behind it.
+    """
+    found = next((m for m in _CALLED.finditer(text) if m[1] in names), None)
+    if found is None:
+        return None
+    begin, depth = found.end(), 1
+    end = begin
+    while depth:
+        depth += (text[end] == "(") - (text[end] == ")")
+        end += 1
+    return text[: found.start()], found[0][:-1], text[begin : end - 1], text[end:]
 
 
 class PositionLine(str):

@@ -10,6 +10,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray.core import dtypes
+from gpuarray.core.target import PROCESSOR
 from tests.support import natively
 
 natively.need_compiler()
@@ -68,6 +69,29 @@ def test_parts(name, kind, rng):
             return  # NumPy rounds each sum as we do, but takes a second for it
         found = run(function, start, places, x)
     np.testing.assert_array_equal(found, one_after_another(start, places, x, merge))
+
+
+@pytest.mark.parametrize("n", [N, 8 * PROCESSOR.block, 2 * PROCESSOR.piece + 1])
+def test_places_that_are_searched(n, rng):
+    """Blocks of places are found side by side before; what is outside, or nan, is dropped."""
+    edges = np.sort(drawn("float32", (98,), rng))
+    edges = np.concatenate([edges[~np.isnan(edges)], [9.0, np.inf]]).astype(np.float32)
+    x, amounts = drawn("float32", (n,), rng), drawn("int32", (n,), rng)
+
+    def function(edges, x, amounts):
+        at = gnp.searchsorted(edges, x, side="right") - 1
+        start = gnp.zeros(len(edges), "int32")
+        return start.at[at].add(amounts * 3, mode="drop")
+
+    text = "".join(
+        k.text for k in natively.written(ga.jit(function).lower(edges, x, amounts).jaxpr).kernels
+    )
+    assert "ga_search_each" in text
+    at = np.searchsorted(edges, x, side="right") - 1
+    at[at < 0] += len(edges)
+    wanted = np.zeros(len(edges), np.int32)
+    np.add.at(wanted, at, amounts * 3)
+    np.testing.assert_array_equal(run(function, edges, x, amounts), wanted)
 
 
 def test_parts_of_rows(rng):

@@ -23,7 +23,7 @@ TYPES += ["int64", "bool"]
 SHORT, MIDDLE = PROCESSOR.ranked_row, PROCESSOR.sorted_row
 #: Shapes, and the axis that is put in order.
 ROWS = [((1,), 0), ((5,), 0), ((3, SHORT), 1), ((2, SHORT + 1, 3), 1), ((2, MIDDLE), 1)]
-LONG = [((MIDDLE + 1, 2), 0), ((3 * PROCESSOR.piece + 5,), 0)]
+LONG = [((MIDDLE + 1, 2), 0), ((PROCESSOR.sorted_in_memory + 5,), 0)]
 
 
 def drawn(kind: str, shape: tuple[int, ...], rng) -> np.ndarray:

@@ -147,10 +147,10 @@ def lay_out_products(graph: Graph) -> Graph:
     """
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
-        made = [eqn]
-        for side in (0, 1) if eqn.primitive.rewrite.product is not None else ():
-            if _is_scattered(made[-1], side):
-                made[-1:] = eqn.primitive.rewrite.product.laid(made[-1], side)
+        made, rules = [eqn], eqn.primitive.rewrite.product
+        for side in (0, 1):
+            if rules is not None and _is_scattered(made[-1], side):
+                made[-1:] = rules.laid(made[-1], side)
         eqns += made
     if len(eqns) == len(graph.eqns):
         return graph

@@ -1,8 +1,8 @@
 """`python -m bench --cpu`: operations and whole programs beside NumPy, JAX and PyTorch, in one run.
 
-In: rows of `cpu_operations.py`, `cpu_programs.py` and `cpu_simulations.py`, and `cpu_torch.py` with
-those that PyTorch has a text of. Out: Records and a table of medians, ranges and ratios, each
-measured in turns.
+In: rows of `cpu_operations.py`, `cpu_matrices.py`, `cpu_programs.py` and `cpu_simulations.py`, and
+`cpu_torch.py` with those that PyTorch has a text of. Out: Records and a table of medians, ranges
+and ratios, each measured in turns.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import scipy.special
 
 import gpuarray as ga
 from bench import cpu_torch, peers
+from bench.cpu_matrices import MATRICES
 from bench.cpu_operations import ROWS, Row
 from bench.cpu_programs import PROGRAMS
 from bench.cpu_simulations import SIMULATIONS
@@ -51,7 +52,9 @@ def numpy_library() -> SimpleNamespace:
 
 def rows(pattern: str) -> list[Row]:
     """The rows whose name matches."""
-    return [row for row in (*ROWS, *PROGRAMS, *SIMULATIONS) if re.search(pattern, row.name)]
+    return [
+        row for row in (*ROWS, *MATRICES, *PROGRAMS, *SIMULATIONS) if re.search(pattern, row.name)
+    ]
 
 
 def _call(row: Row, peer: peers.Peer, arrays: Sequence[np.ndarray]) -> Callable[[], Any]:

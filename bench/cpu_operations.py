@@ -474,6 +474,12 @@ ROWS = (
         _segments(1_000_000, 1000),
     ),
     Row(
+        "remainder",
+        "remainders of 1M integers",
+        lambda m: lambda x, y: x % y,
+        lambda rng, small: [rng.integers(1, 1000, 1000 if small else 1 << 20) for _ in range(2)],
+    ),
+    Row(
         "histogram",
         "histogram of 1M in 100 bins",
         lambda m: lambda x: m.np.histogram(x, 100)[0],

@@ -42,6 +42,7 @@ from gpuarray.compiler.lower.steps import (
 from gpuarray.compiler.lower.tables import join_tables
 from gpuarray.compiler.lower.words import describe
 from gpuarray.compiler.native import schedule as native
+from gpuarray.compiler.native.products import lay_out_products
 from gpuarray.compiler.rewrite.contributions import add_where_it_is
 from gpuarray.compiler.rewrite.crops import crop
 from gpuarray.compiler.rewrite.hoist import hoist
@@ -211,6 +212,7 @@ def _plan_for_native(plan: Plan) -> Plan:
         graph = _rewrite(expand_small_products, graph)
         graph = _rewrite(add_where_it_is, _rewrite(fold_windows_by_axis, graph))
         graph = _rewrite(crop, graph)
+        graph = _rewrite(lay_out_products, graph)
     if graph is not plan.graph:
         graph = _rewrite(split_axes, graph) if fusion else graph
         steps, refusals = fuse(graph, fusion)

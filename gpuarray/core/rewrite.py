@@ -81,6 +81,9 @@ class Product(Struct):
         `operand` in `order`. None if a library would have to copy `operand` for it.
     expanded : (eqn) -> list of Eqn
         The product as elementwise multiplication and sum.
+    laid : (eqn, side) -> list of Eqn
+        The product that reads a copy of its operand `side` with the axes of each role side by side:
+        batch, own, summed.
     epilogues : (eqn) -> sequence of Epilogue
         The elementwise function that a library applies before it writes the product.
     """
@@ -90,6 +93,7 @@ class Product(Struct):
     exchanged: Callable[[Any, tuple[int | None, ...], Any], Any]
     turned: Callable[[Any, int, tuple[int, ...], Any], Any]
     expanded: Callable[[Any], list[Any]]
+    laid: Callable[[Any, int], list[Any]]
     epilogues: Callable[[Any], Sequence[Epilogue]] = lambda eqn: ()
 
 

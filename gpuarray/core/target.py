@@ -487,6 +487,9 @@ class Processor(Struct):
     #: Rows of a matrix up to which native code calls LAPACK itself, on one thread: for larger ones
     #: LAPACK's own threads save more than calls from Python cost. Measure: newton_sqrtm (bench).
     library_rows: int = 256
+    #: Rows of a matrix up to which its eigenvalues or singular values are found by loops: of larger
+    #: ones LAPACK's vectors are faster than starting it is slow. Measure: svd_3x3 (bench).
+    rotated_rows: int = 16
     #: Rows of a matrix of a stack up to which LAPACK works in memory of the thread's stack.
     #: Measure: eigh.
     stacked_rows: int = 64

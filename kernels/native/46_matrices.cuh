@@ -88,10 +88,11 @@ static inline void ga_triangular(
 // ---- larger ones, by the library ----
 
 //@ ga_lapack
-// The functions syevd, getrf, potrf, geqrf and orgqr that SciPy exports for compiled code, of floats and of doubles;
-// set when the unit is loaded. Arguments are Fortran's, all by address, and matrices are column-major: transposed.
-GA_CALLED void* ga_lapack[10];
-void* ga_lapack[10];
+// The functions syevd, getrf, potrf, geqrf, orgqr and gesdd that SciPy exports for compiled code, of floats and of
+// doubles; set when the unit is loaded. Arguments are Fortran's, all by address, and matrices are column-major:
+// transposed.
+GA_CALLED void* ga_lapack[12];
+void* ga_lapack[12];
 
 //@ ga_cholesky_by_library
 // As `ga_cholesky`.
@@ -207,4 +208,53 @@ static void ga_eigh(ga_index first, ga_index last, const T* GA_ALONE x, T* GA_AL
             for (ga_index c = 0; c < COUNT; ++c) v[i * COUNT + c] = info ? (T)GA_NAN : a[(FIRST + c) * N + i];
         for (ga_index c = 0; c < COUNT; ++c) e[c] = info ? (T)GA_NAN : w[FIRST + c];
     }
+}
+
+//@ ga_wider
+// The type in which floats are computed: doubles, where WIDE says so.
+template <class T, bool WIDE> struct ga_wider { typedef T type; };
+template <> struct ga_wider<float, true> { typedef double type; };
+
+//@ ga_svd_by_library
+// COUNT singular values of M x N matrices from FIRST on, and, if they are wanted, the vectors of those or, if FULL, of whole
+// spaces; nan where an element is not finite, or where the iteration does not end.
+template <class T, bool WIDE, ga_index M, ga_index N, ga_index FIRST, ga_index COUNT, bool FULL, bool WANTED>
+static void ga_svd_by_library(
+    ga_index first, ga_index last, const T* GA_ALONE x, T* GA_ALONE values, T* GA_ALONE u, T* GA_ALONE vt) {
+    typedef typename ga_wider<T, WIDE>::type R;
+    typedef void (*call)(char*, int*, int*, R*, int*, R*, R*, int*, R*, int*, R*, int*, int*, int*);
+    constexpr ga_index K = M < N ? M : N, ROWS = WANTED ? FULL ? M : K : 1, COLUMNS = WANTED ? FULL ? N : K : 1;
+    constexpr ga_index BEGIN = FULL ? 0 : FIRST, LEFT = FULL ? M : COUNT, RIGHT = FULL ? N : COUNT;
+    constexpr ga_index ROOM = 4 * K * K + 8 * K + 32 * (M + N);
+    GA_LOCAL R a[M * N], w[K], left[M * ROWS], right[N * COLUMNS], work[ROOM];
+    GA_LOCAL int whole[8 * K];
+    ga_blas_alone(true);
+    for (ga_index task = first; task < last; ++task) {
+        bool finite = true;
+        for (ga_index i = 0; i < M; ++i)
+            for (ga_index j = 0; j < N; ++j) {
+                const T value = x[(task * M + i) * N + j];
+                finite &= value - value == 0;
+                a[j * M + i] = value;
+            }
+        char job = !WANTED ? 'N' : FULL ? 'A' : 'S';
+        int m = M, n = N, columns = COLUMNS, room = ROOM, info = 1;
+        if (finite)
+            ((call)ga_lapack[10 + (sizeof(R) == 8)])(
+                &job, &m, &n, a, &m, w, left, &m, right, &columns, work, &room, whole, &info);
+        for (ga_index c = 0; c < COUNT; ++c) values[task * COUNT + c] = info ? (T)GA_NAN : (T)w[FIRST + c];
+        if (!WANTED) continue;
+        for (ga_index i = 0; i < M; ++i)
+            for (ga_index c = 0; c < LEFT; ++c) u[(task * M + i) * LEFT + c] = info ? (T)GA_NAN : (T)left[(BEGIN + c) * M + i];
+        for (ga_index c = 0; c < RIGHT; ++c)
+            for (ga_index j = 0; j < N; ++j)
+                vt[(task * RIGHT + c) * N + j] = info ? (T)GA_NAN : (T)right[j * COLUMNS + BEGIN + c];
+    }
+    ga_blas_alone(false);
+}
+
+//@ ga_singular_values_by_library
+template <class T, bool WIDE, ga_index M, ga_index N, ga_index FIRST, ga_index COUNT>
+static void ga_singular_values_by_library(ga_index first, ga_index last, const T* GA_ALONE x, T* GA_ALONE values) {
+    ga_svd_by_library<T, WIDE, M, N, FIRST, COUNT, false, false>(first, last, x, values, nullptr, nullptr);
 }

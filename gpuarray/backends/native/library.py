@@ -83,7 +83,9 @@ _POOL = {"ga_share": "ga_pool_share", "ga_has_stack": "ga_pool_has_stack"}
 _BLAS = tuple(kind + name for name in ("gemm", "gemv", "trsm") for kind in "sdcz")
 #: LAPACK in the order of `ga_lapack` (kernels/native/46_matrices.cuh).
 _LAPACK = tuple(
-    kind + name for name in ("syevd", "getrf", "potrf", "geqrf", "orgqr") for kind in ("s", "d")
+    kind + name
+    for name in ("syevd", "getrf", "potrf", "geqrf", "orgqr", "gesdd")
+    for kind in ("s", "d")
 )
 _linalg = util.lazy_module("scipy.linalg")
 

@@ -1,7 +1,8 @@
 """Products of matrices: small ones as loops, others by BLAS.
 
 Floor 3. In: an equation that sums products. Out: the call of `ga_matmul` or of `ga_gemm`
-(kernels/native), whose lengths and strides are constants, and how much work it is.
+(kernels/native), whose lengths and strides are constants, and how much work it is. And, before: a
+Graph. Out: one in which operands lie as these take them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 from gpuarray.compiler.lower.kernel import NoKernel
 from gpuarray.compiler.text import types as ct
-from gpuarray.core.graph import Eqn, storage_dtype
+from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
 from gpuarray.core.target import PROCESSOR
 
 _COMPLEX = ("ga_c64", "ga_c128")
@@ -138,6 +139,40 @@ def strides_of(eqn: Eqn) -> tuple[list[Along], Matrix, Matrix]:
             apart *= n
     left, right = (Matrix(last[k][0], last[k][1], step[k]) for k in (0, 1))
     return found, left, right
+
+
+def lay_out_products(graph: Graph) -> Graph:
+    """The graph in which operands of products that do not lie as matrices are copied first, where
+    that is less work than it saves; or itself.
+    """
+    eqns: list[Eqn] = []
+    for eqn in graph.eqns:
+        made, rules = [eqn], eqn.primitive.rewrite.product
+        for side in (0, 1):
+            if rules is not None and _is_scattered(made[-1], side):
+                made[-1:] = rules.laid(made[-1], side)
+        eqns += made
+    if len(eqns) == len(graph.eqns):
+        return graph
+    return Graph(graph.invars, graph.outvars, eqns, graph.constvars, graph.consts, graph.debug_name)
+
+
+def _is_scattered(eqn: Eqn, side: int) -> bool:
+    """Whether what is summed of an operand is not along one line of memory, or its rows lie in
+    groups of so few that a library has as many products to compute.
+    """
+    rules = eqn.primitive.rewrite.product
+    assert rules is not None
+    shape, role = eqn.invars[side].aval.shape, rules.roles(eqn)[side]
+    if not isinstance(eqn.invars[side], Var) or not math.prod(shape):
+        return False
+    if len(_runs([shape], [role.steps])) > 1:
+        return True
+    own = _runs([shape], [role.own])
+    # Each element of the copy is read once for each row of the other operand.
+    _, rows, columns, steps = map(math.prod, rules.extents(eqn))
+    few = len(own) > 1 and own[-1][0] < PROCESSOR.product_rows
+    return few and min((rows, columns)[1 - side], steps) >= PROCESSOR.product_rows
 
 
 def _runs(shapes, axes) -> list[tuple[int, ...]]:

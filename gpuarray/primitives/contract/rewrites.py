@@ -72,6 +72,19 @@ def _turned(eqn: Eqn, side: int, order: tuple[int, ...], operand: Var) -> Eqn | 
     return eqn.replace(invars=invars, params=params)
 
 
+def _laid(eqn: Eqn, side: int) -> list[Eqn]:
+    """Transpose an operand to batch axes, own axes and steps, and number its axes so."""
+    batch, own, steps = _roles(eqn)[side]
+    copy = build.transpose(eqn.invars[side], (*batch, *own, *steps), eqn.site)
+    summed, both = ([tuple(axes) for axes in of] for of in eqn.params["dimension_numbers"])
+    both[side] = tuple(range(len(batch)))
+    summed[side] = tuple(range(len(batch) + len(own), copy.outvars[0].aval.ndim))
+    invars = list(eqn.invars)
+    invars[side] = copy.outvars[0]
+    params = {**eqn.params, "dimension_numbers": (tuple(summed), tuple(both))}
+    return [copy, eqn.replace(invars=invars, params=params)]
+
+
 def _expanded(eqn: Eqn) -> list[Eqn]:
     """Broadcast both operands to (batch, rows, columns, steps), multiply, and sum the steps: short
     floats as float32, of which products are exact, and rounded once.
@@ -125,7 +138,7 @@ def _expanded(eqn: Eqn) -> list[Eqn]:
     return made
 
 
-PRODUCT = Product(_extents, _roles, _exchanged, _turned, _expanded, epilogues)
+PRODUCT = Product(_extents, _roles, _exchanged, _turned, _expanded, _laid, epilogues)
 
 
 # ---- convolution ----

@@ -1,8 +1,8 @@
 """Factorisations of matrices as functions of native code (kernels/native/46_matrices.cuh).
 
 Floor 2. In: equations. Out: the function that computes each, its numbers, how many matrices there
-are and the work on one. Small matrices have loops; others have calls of LAPACK, as eigenvalues of
-any do: the signs of vectors are its choice. Other dtypes than the floats of BLAS are for NumPy.
+are and the work on one. Small matrices have loops (kernels/native/47_spectra.cuh: eigenvalues and
+singular values); others have calls of LAPACK. Other dtypes than the floats of BLAS are for NumPy.
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ def cholesky(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
 
 
 def eigh(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
-    """The loop that has LAPACK find the eigenvalues of each matrix, and the vectors if these are
-    read.
-    """
+    """The loop that finds the eigenvalues of each matrix, and the vectors if these are read."""
     aval, p = eqn.invars[0].aval, eqn.params
     *stack, n, _ = aval.shape
     count, some, vectors = math.prod(stack), p["subset_by_index"], read[0]
@@ -54,11 +52,18 @@ def eigh(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
         or n > PROCESSOR.stacked_rows
     ):
         return None
-    # For those stacks NumPy calls the LAPACK that it brings: other signs, with a compiler or not.
-    if vectors and is_many_small(aval.shape):
-        return None
     numbers = (n, int(p["lower"]), first, last - first, int(vectors))
+    # Of few rows, a library takes longer to begin than to compute.
+    if n <= PROCESSOR.rotated_rows:
+        return Loops("ga_eigh_of_few", (_is_wide(aval), *numbers), count, 10 * n**3, True)
     return Loops("ga_eigh", numbers, count, 10 * n**3, True)
+
+
+def _is_wide(aval: Any) -> int:
+    """Whether floats are computed as doubles. The signs of vectors are those that there are without
+    a compiler: NumPy computes stacks of many small matrices so.
+    """
+    return int(is_many_small(aval.shape))
 
 
 def lu(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
@@ -77,6 +82,26 @@ def qr(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
     work = 2 * m * n * (max(n, columns) if read[0] else n)
     numbers = (m, n, columns, int(read[0]))
     return Loops("ga_qr_by_library", numbers, math.prod(stack), work, True)
+
+
+def svd(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
+    """The loop that finds the singular values of each matrix, and their vectors if it has them."""
+    aval, p = eqn.invars[0].aval, eqn.params
+    *stack, m, n = aval.shape
+    k = min(m, n)
+    first, last = (0, k) if p["subset_by_index"] is None else p["subset_by_index"]
+    if not _of_floats(eqn) or first == last or max(m, n) > PROCESSOR.stacked_rows:
+        return None
+    numbers: tuple[int, ...] = (first, last - first)
+    name = "ga_singular_values"
+    if p["compute_uv"]:
+        name, numbers = "ga_svd", (*numbers, int(p["full_matrices"]), int(any(read[1:])))
+    # Of few rows, a library takes longer to begin than to compute.
+    if m == n <= PROCESSOR.rotated_rows:
+        numbers = (_is_wide(aval), n, *numbers)
+    else:
+        name, numbers = f"{name}_by_library", (_is_wide(aval), m, n, *numbers)
+    return Loops(name, numbers, math.prod(stack), 20 * m * n * k, True)
 
 
 def triangular_solve(eqn: Any, read: tuple[bool, ...]) -> Loops | None:

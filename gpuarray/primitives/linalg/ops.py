@@ -369,7 +369,24 @@ def _eig(
     return of_finite(one)
 
 
-eig_p = factorisation("eig", _eig_aval, _eig, jvp=rules.eig_jvp)
+def _many_eig(*, compute_left_eigenvectors, compute_right_eigenvectors, **_):
+    # NumPy has no left vectors.
+    if compute_left_eigenvectors:
+        return None
+
+    def eig(a):
+        # Where no value is complex, NumPy's results are real.
+        results = stacks.iterated(np.linalg.eig, a)
+        return tuple(x.astype(np.result_type(x, np.complex64), copy=False) for x in results)
+
+    def values(a):
+        (w,) = stacks.iterated(lambda x: (np.linalg.eigvals(x),), a)
+        return (w.astype(np.result_type(w, np.complex64), copy=False),)
+
+    return eig if compute_right_eigenvectors else values
+
+
+eig_p = factorisation("eig", _eig_aval, _eig, jvp=rules.eig_jvp, many=_many_eig)
 
 
 # ---- singular values ----
@@ -437,7 +454,13 @@ def _many_svd(*, full_matrices, compute_uv, subset_by_index, algorithm=None):
     return svd if compute_uv else values
 
 
-svd_p = factorisation("svd", _svd_aval, _svd, jvp=rules.svd_jvp, many=_many_svd)
+def _svd_loops(eqn: Any, read: tuple[bool, ...]) -> Any:
+    # The other algorithms have a routine of their own, or none.
+    ours = (None, SvdAlgorithm.DEFAULT, SvdAlgorithm.DIVIDE_AND_CONQUER)
+    return loops.svd(eqn, read) if eqn.params["algorithm"] in ours else None
+
+
+svd_p = factorisation("svd", _svd_aval, _svd, jvp=rules.svd_jvp, many=_many_svd, small=_svd_loops)
 
 
 # ---- similarity transforms ----

@@ -38,6 +38,11 @@ PRODUCTS = [
     ("ibk,jbk->bij", (40, 33, 64, 5)),
     ("ibk,kbj->bij", (1, 1030, 300, 3)),
     ("kbi,kj->bij", (35, 32, 60, 4)),
+    # Sums over axes that are not one, and rows that lie in groups of a few.
+    ("kib,kjb->ij", (70, 36, 60, 3)),
+    ("ikb,bkj->ij", (40, 33, 20, 16)),
+    ("bkj,ki->bji", (70, 3, 60, 30)),
+    ("ik,bkj->ibj", (70, 3, 60, 30)),
 ]
 
 

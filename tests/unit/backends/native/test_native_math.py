@@ -257,6 +257,31 @@ def test_orders_that_are_elements(rng):
     assert errors(found[whole], wanted).max() <= 1
 
 
+def test_quotients_of_integers_are_exact(rng):
+    """Against integers of Python's, with the lowest and highest numbers, 0 and -1 among them."""
+    dtypes = [np.dtype(f"{kind}{8 * size}") for kind in ("int", "uint") for size in (1, 2, 4, 8)]
+    cases = []
+    for dtype in dtypes:
+        info = np.iinfo(dtype)
+        ends = [info.min, info.min + 1, info.max - 1, info.max, 0, 1, 2, 3, 7]
+        ends = np.array([*ends, *([-1, -2, -7] if info.min else [])], dtype)
+        drawn = rng.integers(info.min, info.max, (2, 300), dtype, endpoint=True)
+        x, y = (np.r_[a.ravel(), b] for a, b in zip(np.meshgrid(ends, ends), drawn, strict=True))
+        cases.append((np.r_[x, y], np.r_[y, x // 5]))
+    with ga.enable_x64(True):
+        f = lambda x, y: [lax.div(x, y), lax.rem(x, y)]
+        programs = [natively.written(ga.jit(f).lower(*c).jaxpr) for c in cases]
+    natively.compile_all(programs)
+    for dtype, (x, y), program in zip(dtypes, cases, programs, strict=True):
+        whole, rest = program(x, y)
+        for a, b, q, r in zip(*(v.tolist() for v in (x, y, whole, rest)), strict=True):
+            wanted = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) if b else -1
+            assert q == int(
+                np.array(wanted & (2 ** (8 * dtype.itemsize) - 1), np.uint64).astype(dtype)
+            )
+            assert r == (a - wanted * b if b else a)
+
+
 @pytest.mark.parametrize("near", [True, False])
 def test_remainders_are_exact(near, rng):
     """A few large quotients, infinities and zeros send all numbers the other way."""

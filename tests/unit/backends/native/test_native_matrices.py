@@ -34,6 +34,15 @@ def near(dtype):
     return {"rtol": 2e-4, "atol": 2e-4} if dtype == "float32" else {"rtol": 1e-10, "atol": 1e-10}
 
 
+def signed(vectors, found, dtype):
+    """Columns with the signs that were found. Those of float64 are LAPACK's to begin with: in
+    float32 its steps may be one more or one less.
+    """
+    if dtype == "float64":
+        return vectors
+    return vectors * np.sign(np.sum(vectors * found, axis=-2, keepdims=True))
+
+
 def drawn(rng, shape, dtype):
     return rng.standard_normal(shape).astype(dtype)
 
@@ -172,7 +181,7 @@ def test_eigenvalues_are_those_of_lapack(dtype, rng):
         for index in np.ndindex(a.shape[:-2]):
             values, vectors, _ = syevd(a[index], lower=lower)
             np.testing.assert_allclose(w[index], values, **near(dtype))
-            np.testing.assert_allclose(v[index], vectors, **near(dtype))  # the same signs
+            np.testing.assert_allclose(v[index], signed(vectors, v[index], dtype), **near(dtype))
 
 
 def test_some_eigenvalues_and_matrices_that_have_none(rng):
@@ -188,7 +197,8 @@ def test_some_eigenvalues_and_matrices_that_have_none(rng):
     for i in (0, 2, 4):
         values, vectors, _ = lapack.ssyevd(a[i], lower=1)
         np.testing.assert_allclose(w[i], values[1:4], **near("float32"))
-        np.testing.assert_allclose(v[i], vectors[:, 1:4], **near("float32"))
+        vectors = signed(vectors[:, 1:4], v[i], "float32")
+        np.testing.assert_allclose(v[i], vectors, **near("float32"))
 
 
 def test_vectors_that_nobody_reads_are_not_computed(rng):
@@ -198,14 +208,74 @@ def test_vectors_that_nobody_reads_are_not_computed(rng):
     both = lambda x: [y * 1 for y in lax.linalg.eigh(x)]
     with ga.enable_x64(True):
         one, two = (natively.written(ga.jit(f).lower(a).jaxpr) for f in (values, both))
-    assert any("ga_eigh<float, 5, 1, 0, 5, 0>" in k.text for k in one.kernels)
-    # NumPy has a LAPACK of its own for many matrices, which chooses other signs.
-    assert not any("ga_eigh<" in k.text for k in two.kernels)
+    assert any("ga_eigh_of_few<float, 1, 5, 1, 0, 5, 0>" in k.text for k in one.kernels)
+    assert any("ga_eigh_of_few<float, 1, 5, 1, 0, 5, 1>" in k.text for k in two.kernels)
     natively.compile_all([one, two])
     np.testing.assert_allclose(one(a)[0], np.linalg.eigvalsh(a), **near("float32"))
-    np.testing.assert_array_equal(two(a)[1], np.linalg.eigh(a)[0])
+    # Many small matrices are computed as doubles, as NumPy does: signs are the same.
+    for found, wanted in zip(two(a), np.linalg.eigh(a)[::-1], strict=True):
+        np.testing.assert_allclose(found, wanted, **near("float32"))
     e = ga.explain(values, platform="native")(a)
-    assert "ga_eigh<" in "".join(s.source or "" for s in e.steps)
+    assert "ga_eigh_of_few<" in "".join(s.source or "" for s in e.steps)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_singular_values_are_those_of_numpy(dtype, rng):
+    shapes = [(1, 1), (40, 3, 3), (2, 6, 6), (20, 20), (33, 5, 3), (2, 3, 5)]
+    matrices = [drawn(rng, shape, dtype) for shape in shapes]
+    # Nothing to turn, zeros, and numbers whose squares are none.
+    special = [np.zeros((4, 4)), np.eye(4)[::-1], np.diag([3, 0, -2, 1]), np.tri(4)]
+    size = 1e-30 if dtype == "float32" else 1e-280
+    special += [matrices[2][0, :4, :4] * x for x in (size, 1 / size)]
+    matrices += [np.stack(special).astype(dtype), special[5].astype(dtype)]
+    cases = []
+    for x in matrices:
+        for full in {False, x.shape[-2] != x.shape[-1]}:
+            cases.append((lambda x, f=full: lax.linalg.svd(x * 1, full_matrices=f), (x,)))
+        cases.append((lambda x: [lax.linalg.svd(x * 1, compute_uv=False)], (x,)))
+    found, native = run(cases)
+    assert native == 1
+    for (_, (x,)), results in zip(cases, found, strict=True):
+        s, vectors = results[len(results) // 2], results[::2] if len(results) > 1 else ()
+        wide = x.astype(np.float64)
+        largest = np.abs(wide).max(axis=(-2, -1), keepdims=True)
+        largest[largest == 0] = 1
+        wanted = np.linalg.svd(wide / largest, compute_uv=False)
+        np.testing.assert_allclose(s / largest[..., 0], wanted, **near(dtype))
+        if not vectors:
+            continue
+        u, vt = (v.astype(np.float64) for v in vectors)
+        for v in (np.swapaxes(u, -1, -2), vt):
+            eye = np.broadcast_to(np.eye(v.shape[-2]), (*v.shape[:-1], v.shape[-2]))
+            np.testing.assert_allclose(v @ np.swapaxes(v, -1, -2), eye, **near(dtype))
+        k = s.shape[-1]
+        product = (u[..., :k] * (s / largest[..., 0])[..., None, :]) @ vt[..., :k, :]
+        np.testing.assert_allclose(product, wide / largest, **near(dtype))
+    # Signs are LAPACK's, as NumPy has them.
+    for k in (0, 2):
+        (x,) = cases[k][1]
+        for v, wanted in zip(found[k], np.linalg.svd(x), strict=True):
+            np.testing.assert_allclose(v, wanted, **near(dtype))
+
+
+def test_some_singular_values_and_matrices_that_have_none(rng):
+    a = drawn(rng, (5, 6, 6), "float32")
+    a[1, 2, 3], a[3, 0, 0] = np.nan, -np.inf
+    some = lambda x: lax.linalg.svd(x * 1, full_matrices=False, subset_by_index=(1, 4))
+    whole = lambda x: lax.linalg.svd(x[:, :4] * 1)
+    found, native = run([(some, (a,)), (whole, (a,))])
+    assert native == 1
+    for results in found:
+        for x in results:
+            assert np.isnan(x[[1, 3]]).all()
+            assert np.isfinite(x[[0, 2, 4]]).all()
+    good = [0, 2, 4]
+    u, s, vt = (x[good] for x in found[0])
+    u2, s2, vt2 = np.linalg.svd(a[good])
+    assert (u.shape, vt.shape) == ((3, 6, 3), (3, 3, 6))
+    np.testing.assert_allclose(s, s2[:, 1:4], **near("float32"))
+    product = (u2[:, :, 1:4] * s2[:, None, 1:4]) @ vt2[:, 1:4]
+    np.testing.assert_allclose((u * s[:, None]) @ vt, product, **near("float32"))
 
 
 def test_no_factor_of_a_larger_matrix_is_nan_for_that_matrix_alone(rng):

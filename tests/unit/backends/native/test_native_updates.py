@@ -121,3 +121,21 @@ def test_single_updates_at_places_that_are_computed(n, kind, rng):
         if 0 <= a < 12 and 0 <= b < 9:
             wanted[a, b] += c
     np.testing.assert_array_equal(program(x, y, w)[0], wanted)
+
+
+def test_updates_of_known_slices_are_vectorised_without_a_search(rng):
+    x, y = rng.standard_normal((2, 40, 50)).astype(np.float32)
+
+    def f(x, y):
+        x = x.at[1:, :-1].add(y[1:, 1:]).at[2:-2].mul(y[2:-2] + 1)
+        # The last is out of bounds: nothing is updated.
+        return x.at[0].set(7.0).at[50].add(1.0) * 2
+
+    program = natively.written(ga.jit(f).lower(x, y).jaxpr)
+    assert not any("ga_find(" in k.text for k in program.kernels)
+    natively.compile_all([program])
+    wanted = x.copy()
+    wanted[1:, :-1] += y[1:, 1:]
+    wanted[2:-2] *= y[2:-2] + 1
+    wanted[0] = 7
+    np.testing.assert_array_equal(program(x, y)[0], wanted * 2)

@@ -221,8 +221,8 @@ class Primitive(_Primitive):
         super().__init__(name, aval=self._no_shapes, multiple_results=several, register=False)
         self._impl: Callable[..., Any] | None = None
         # What a subclass says by methods.
-        if type(self).impl is not Primitive.impl:
-            self.def_impl(self.impl)
+        if type(self).impl is not Primitive.impl and (own := self.impl) is not None:
+            self.def_impl(own)
         if shapes := getattr(type(self), "abstract_eval", None):
             self.def_abstract_eval(lambda *avals, **params: shapes(self, *avals, **params)[0])
 

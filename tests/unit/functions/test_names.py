@@ -18,8 +18,8 @@ class Property:
 
 class Attributes:
     def __init__(self):
-        self.__name__ = self.__doc__ = None
-        self.__qualname__, self.__module__, self.__annotations__ = 5, 7, 3
+        odd = {"__name__": None, "__doc__": None, "__qualname__": 5, "__module__": 7}
+        vars(self).update(odd, __annotations__=3)
 
     def __call__(self, x):
         return 2 * x

@@ -8,13 +8,13 @@ rule of their kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.element import Access, Applied, Test
+from gpuarray.core.element import Access, Applied, Constant, Test
 from gpuarray.core.fold import Identity
-from gpuarray.core.graph import Eqn, Graph
+from gpuarray.core.graph import Eqn, Graph, Literal
 from gpuarray.core.index import Index, through
 from gpuarray.core.primitive import Kind
 from gpuarray.util import Struct
@@ -182,3 +182,20 @@ def rule_of(eqn: Eqn) -> ElementRule | None:
     if rule is None:
         return BY_KIND.get(eqn.primitive.kind)
     return rule or None  # a Sentinel is false
+
+
+class Taken(NamedTuple):
+    """An element of an operand, for passes that ask where the elements of a result come from."""
+
+    operand: int
+    at: tuple[Index, ...]
+
+
+def taking(numbers: Mapping[int, Literal]) -> Get:
+    """Return the `get` of such passes: an operand that is a number gives that, others `Taken`."""
+
+    def get(operand: int, at: Sequence[Index]) -> Any:
+        number = numbers.get(operand)
+        return Taken(operand, tuple(at)) if number is None else Constant(number.val, number.aval)
+
+    return get

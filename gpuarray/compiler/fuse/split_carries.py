@@ -21,8 +21,8 @@ from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import is_elementwise, simplify
 from gpuarray.compiler.rewrite.small_axes import chained
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.element import Applied, Constant
-from gpuarray.core.element_rules import rule_of
+from gpuarray.core.element import Applied
+from gpuarray.core.element_rules import Taken, rule_of, taking
 from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, is_view, storage_dtype
 from gpuarray.core.index import Index
@@ -34,13 +34,6 @@ from gpuarray.primitives.movement import build
 Axes = dict[int, int]
 #: Values that are in parts, and along which axis.
 Components = dict[Atom, int]
-
-
-class _Taken(NamedTuple):
-    """An element of an operand, as requested by element rules."""
-
-    operand: int
-    at: tuple[Index, ...]
 
 
 class _Side(NamedTuple):
@@ -335,16 +328,17 @@ class _Apart:
         moves = prim.kind in (Kind.VIEW, Kind.MOVEMENT) or prim.update is not None
         if rule is None or not moves or not rule.when(eqn):
             return False
-        where = {i: self.number(a) for i, a in enumerate(eqn.invars) if rule.where(i)}
-        if None in where.values():
-            return False
-
-        def take(i: int, at: Sequence[Index]) -> Any:
-            a = where.get(i)
-            return _Taken(i, tuple(at)) if a is None else Constant(a.val, a.aval)
+        numbers: dict[int, Literal] = {}
+        for i, a in enumerate(eqn.invars):
+            if rule.where(i):
+                known = self.number(a)
+                if known is None:
+                    return False
+                numbers[i] = known
+        get = taking(numbers)
 
         def make(eqn: Eqn, number: int, at: Sequence[Index]) -> Any:
-            return rule.make(eqn, number, at, take)
+            return rule.make(eqn, number, at, get)
 
         found: dict[Var, Atom | Parts] = {}
         for number, v in enumerate(eqn.outvars):
@@ -398,7 +392,7 @@ class _Apart:
                 return None
             out = Var(eqn.outvars[0].aval.update(shape=shape))
             return self.add(element.eqn.replace(invars=ins, outvars=[out], site=eqn.site))
-        if not isinstance(element, _Taken):
+        if not isinstance(element, Taken):
             return None
         a = eqn.invars[element.operand]
         lengths, split = a.aval.shape, self.axis_of(a)

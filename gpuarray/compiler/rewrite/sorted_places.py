@@ -8,24 +8,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gpuarray.compiler.rewrite.sorts import axis_of, is_short_sort, length_of, takes_largest
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.element import Constant
-from gpuarray.core.element_rules import rule_of
+from gpuarray.core.element_rules import Taken, rule_of, taking
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, is_view
 from gpuarray.core.index import Index
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.movement import build
-
-
-class _Taken(NamedTuple):
-    """An element of an operand, as requested by element rules."""
-
-    operand: int
-    at: tuple[Index, ...]
 
 
 class Run(NamedTuple):
@@ -90,18 +81,13 @@ def _run(eqn: Eqn, axis: int, numbers: dict[Atom, Literal]) -> Run | None:
     rule = rule_of(eqn)
     if rule is None or len(eqn.outvars) != 1 or not (is_view(eqn) or any(_where(eqn, rule))):
         return None
-    where = {i: numbers.get(eqn.invars[i]) for i in _where(eqn, rule)}
-    if None in where.values():
+    known = {i: numbers[a] for i in _where(eqn, rule) if (a := eqn.invars[i]) in numbers}
+    if len(known) < len(_where(eqn, rule)):
         return None
-
-    def take(i: int, at: Sequence[Index]) -> Any:
-        number = where.get(i)
-        return _Taken(i, tuple(at)) if number is None else Constant(number.val, number.aval)
-
     shape, own = eqn.outvars[0].aval.shape, eqn.invars[0].aval.shape
     at = [Index.axis(d, n) for d, n in enumerate(shape)]
-    found = rule.make(eqn, 0, at, take)
-    if not isinstance(found, _Taken) or found.operand != 0:
+    found = rule.make(eqn, 0, at, taking(known))
+    if not isinstance(found, Taken) or found.operand != 0:
         return None
     here, rest, lengths = found.at[axis], [*found.at], [*own]
     # One place, or a run that goes on as the result does.

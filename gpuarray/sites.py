@@ -243,7 +243,7 @@ _ON_THE_WAY = tuple(
 
 
 #: Files through which a user's call reaches a public function: methods of arrays, decorators.
-_THROUGH = tuple(PACKAGE + os.path.join(*p) for p in (("core", "value.py"), ("lax", "ranks.py")))
+_WRAPPERS = tuple(PACKAGE + os.path.join(*p) for p in (("core", "value.py"), ("lax", "ranks.py")))
 
 
 def is_users_expression() -> bool:
@@ -278,7 +278,7 @@ def called_from_inside() -> bool:
     files that calls pass through belongs to the library.
     """
     frame = sys._getframe(3)  # beyond the check of the argument
-    public = (frame.f_code.co_filename, *_THROUGH)
+    public = (frame.f_code.co_filename, *_WRAPPERS)
     while frame.f_back is not None:
         name = frame.f_code.co_filename
         if not (name in public or is_standard(name)):

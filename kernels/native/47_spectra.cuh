@@ -278,7 +278,7 @@ template <class T, bool WIDE, int N, int FIRST, int COUNT, bool FULL, bool WANTE
 static void ga_svd(ga_index first, ga_index last, const T* GA_ALONE x, T* GA_ALONE values, T* GA_ALONE u, T* GA_ALONE vt) {
     constexpr int BEGIN = FULL ? 0 : FIRST, VECTORS = FULL ? N : COUNT;
     typedef typename ga_wider<T, WIDE>::type R;
-    R a[N * N], d[N], e[N], left[WANTED ? N * N : 1], right[WANTED ? N * N : 1], of_rows[N], of_columns[N];
+    GA_LOCAL R a[N * N], d[N], e[N], left[WANTED ? N * N : 1], right[WANTED ? N * N : 1], of_rows[N], of_columns[N];
     for (ga_index task = first; task < last; ++task) {
         R largest = 0;
         for (int i = 0; i < N * N; ++i) {
@@ -491,7 +491,7 @@ template <int N, bool WANTED, class T> static bool ga_tridiagonal(T* d, T* e, T*
 template <class T, bool WIDE, int N, bool LOWER, int FIRST, int COUNT, bool WANTED>
 static void ga_eigh_of_few(ga_index first, ga_index last, const T* GA_ALONE x, T* GA_ALONE vectors, T* GA_ALONE values) {
     typedef typename ga_wider<T, WIDE>::type R;
-    R a[N * N], d[N], e[N], weight[N], v[WANTED ? N * N : 1], w[N];
+    GA_LOCAL R a[N * N], d[N], e[N], weight[N], v[WANTED ? N * N : 1], w[N];
     for (ga_index task = first; task < last; ++task) {
         // As a lower triangle from the front, or an upper one, which is reduced from the end: then both axes are reversed.
         R largest = 0, sum = 0;

@@ -412,7 +412,8 @@ BOUNDED = {
         "functions/vmappable.py:_ways", "lax/elsewhere.py:_all", "experimental/jet.py:jet_rules",
     ],
     "by the machine: devices, compilers, libraries, texts that come with the package": [
-        "compiler/text/prelude.py:blocks", "compiler/lower/schedule.py:_stride",
+        "compiler/text/prelude.py:blocks", "compiler/text/prelude.py:for_many",
+        "compiler/text/prelude.py:_read", "compiler/lower/schedule.py:_stride",
         "compiler/text/types.py:_sizes",
         "util.py:c_function", "backends/cuda/availability.py:missing",
         "backends/cuda/device.py:_gpus",

@@ -45,5 +45,11 @@ MATRICES = (
         matrices(1000, 8),
         tolerance=1e-3,
     ),
-    Row("resize", "half of an image of 720x1280, bilinear", _resized, normal(720, 1280, 3)),
+    Row(
+        "resize",
+        "half of an image of 720x1280, bilinear",
+        _resized,
+        normal(720, 1280, 3),
+        behind="two products by BLAS, and a transpose after each",
+    ),
 )

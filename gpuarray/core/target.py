@@ -512,6 +512,10 @@ class Processor(Struct):
     #: Multiply-adds from which on sums over windows are separate from the kernels around them,
     #: where they would be computed one by one.
     windows: int = 1 << 12
+    #: Elements up to which NumPy computes exp, log and the like of float32 in double, because its
+    #: own loops err by more than 2 units in the last place: up to here a call takes as long as the
+    #: arithmetic. Measure: exp of 16 to 4,096 numbers with GPUARRAY_NATIVE=off.
+    exact_functions: int = 1 << 9
     #: Elements of windows that NumPy materialises at a time for a product: a part of L2, from which
     #: it is twice as fast; the least number of windows, with fewer of which BLAS has little to do;
     #: and the maximum (16 MB of float32). Measure: convolution with GPUARRAY_NATIVE=off.

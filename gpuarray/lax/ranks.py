@@ -36,10 +36,13 @@ def check_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
         )
 
 
-def one_rank(*parameters: str, **cores: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator of functions of several operations that broadcast what a user gives them.
+def check_ranks(
+    *parameters: str, **cores: int
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator that applies `numpy_rank_promotion` to a function made of several operations.
 
-    Each of the operations is the library's, and may promote; so the operands are looked at before.
+    The setting does not apply to the library's own operations, so the user's operands are checked
+    before the first of them.
 
     Parameters
     ----------

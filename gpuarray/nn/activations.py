@@ -16,7 +16,7 @@ from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
 from gpuarray.functions.custom_jvp import custom_jvp
 from gpuarray.lax.args import ArrayLike
-from gpuarray.lax.ranks import one_rank
+from gpuarray.lax.ranks import check_ranks
 from gpuarray.numpy.promotion import check_arraylike, promote_args_inexact
 
 # SELU's constants: with them mean 0 and variance 1 map to themselves (Klambauer et al., 2017).
@@ -73,7 +73,7 @@ def _where(inside: Array, t: Array) -> Array:
     return lax.select(inside, t, lax.full_like(t, 0))
 
 
-@one_rank("x", "negative_slope")
+@check_ranks("x", "negative_slope")
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
     """x where x >= 0, else negative_slope * x. The shapes broadcast.
 
@@ -86,7 +86,7 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
     return gnp.where(x >= 0, x, negative_slope * x)
 
 
-@one_rank("x", "alpha")
+@check_ranks("x", "alpha")
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """x where x > 0, else alpha * (exp(x) - 1). The shapes broadcast.
 
@@ -102,7 +102,7 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     return gnp.where(positive, x, alpha * gnp.expm1(bounded))
 
 
-@one_rank("x", "alpha")
+@check_ranks("x", "alpha")
 def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1): elu with a continuous derivative.
 
@@ -125,7 +125,7 @@ def selu(x: ArrayLike) -> Array:
     return _SELU_SCALE * elu(x, _SELU_ALPHA)
 
 
-@one_rank("x", "b")
+@check_ranks("x", "b")
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     """(x + sqrt(x**2 + b)) / 2, a smooth rectifier without exponentials. The shapes broadcast.
 

@@ -17,7 +17,7 @@ from gpuarray.config import state
 from gpuarray.core.value import Array
 from gpuarray.functions.custom_jvp import custom_jvp
 from gpuarray.lax.args import ArrayLike
-from gpuarray.lax.ranks import one_rank
+from gpuarray.lax.ranks import check_ranks
 from gpuarray.numpy.promotion import (
     check_arraylike,
     promote_args_inexact,
@@ -100,7 +100,7 @@ def _as_float(x: Array) -> Array:
     return gnp.asarray(found)
 
 
-@one_rank("a", "b")
+@check_ranks("a", "b")
 def logsumexp(
     a: ArrayLike,
     axis: Axis = None,
@@ -180,7 +180,7 @@ def logmeanexp(
     return total - gnp.log(count)
 
 
-@one_rank("x", "mean", "variance")
+@check_ranks("x", "mean", "variance")
 def standardize(
     x: ArrayLike,
     axis: Axis = -1,

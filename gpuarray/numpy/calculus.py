@@ -13,7 +13,7 @@ from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.dims import larger
 from gpuarray.core.value import Array
-from gpuarray.lax.ranks import one_rank
+from gpuarray.lax.ranks import check_ranks
 from gpuarray.numpy.arithmetic import divmod, mod
 from gpuarray.numpy.comparison import logical_and
 from gpuarray.numpy.functions import clip
@@ -161,7 +161,7 @@ def _slope(f: Array, h, axis: int) -> Array:
     return lax.concatenate([ends[0], inside, ends[1]], axis)
 
 
-@one_rank("y", "x")
+@check_ranks("y", "x")
 def trapezoid(y, x=None, dx=1.0, axis: int = -1) -> Array:
     """The integral of samples along an axis by the trapezoidal rule, with positions `x` or the
     distance `dx`.

@@ -12,7 +12,7 @@ import numpy as np
 from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
-from gpuarray.lax.ranks import one_rank
+from gpuarray.lax.ranks import check_ranks
 from gpuarray.numpy.arithmetic import true_divide
 from gpuarray.numpy.axes import flip
 from gpuarray.numpy.construct import as_type
@@ -103,7 +103,7 @@ def _inexact(name: str, dtype: Any) -> Any:
     return wanted
 
 
-@one_rank("m", "y")
+@check_ranks("m", "y")
 def cov(
     m,
     y=None,
@@ -201,7 +201,7 @@ def cov(
     return found.squeeze() if moments.shape == (1, 1) else found
 
 
-@one_rank("x", "y")
+@check_ranks("x", "y")
 def corrcoef(x, y=None, rowvar: bool = True, dtype=None) -> Array:
     """The correlation matrix of variables: covariances divided by standard deviations.
 

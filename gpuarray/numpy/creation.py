@@ -24,7 +24,7 @@ from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
 from gpuarray.lax.creation import varying_like
 from gpuarray.lax.lengths import typed
-from gpuarray.lax.ranks import one_rank
+from gpuarray.lax.ranks import check_ranks
 from gpuarray.numpy.arithmetic import add, multiply, power, sign, true_divide
 from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import array as array
@@ -308,7 +308,7 @@ def _number(x: Any, dtype: Any) -> Any:
         return np.asarray(x).astype(dtype)[()]
 
 
-@one_rank("start", "stop")
+@check_ranks("start", "stop")
 def linspace(
     start,
     stop,
@@ -385,7 +385,7 @@ def _axis_to(x: Array, axis: int) -> Array:
     return lax.transpose(x, order) if to else x
 
 
-@one_rank("start", "stop")
+@check_ranks("start", "stop")
 def logspace(
     start,
     stop,
@@ -415,7 +415,7 @@ def _logspace(start, stop, base, *, num, endpoint, dtype, axis):
     return as_type(out, out.dtype if dtype is None else dtype)
 
 
-@one_rank("start", "stop")
+@check_ranks("start", "stop")
 def geomspace(
     start, stop, num: int = 50, endpoint: bool = True, dtype=None, axis: int = 0
 ) -> Array:

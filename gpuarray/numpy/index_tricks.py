@@ -19,7 +19,7 @@ from gpuarray.core.dims import Dim, larger, smaller
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode
-from gpuarray.lax.ranks import one_rank
+from gpuarray.lax.ranks import check_ranks
 from gpuarray.lax.slicing import reaching
 from gpuarray.numpy import indexer
 from gpuarray.numpy.arithmetic import divmod, mod
@@ -296,7 +296,7 @@ def unravel_index(indices, shape) -> tuple[Array, ...]:
     return tuple(reversed(out))
 
 
-@one_rank("*multi_index")
+@check_ranks("*multi_index")
 def ravel_multi_index(
     multi_index: Sequence, dims: Sequence[int], mode: str = "raise", order: str = "C", *, dtype=None
 ) -> Array:

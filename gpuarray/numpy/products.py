@@ -16,7 +16,7 @@ from gpuarray.core.dims import Dim, larger, smaller
 from gpuarray.core.layout import cuts_of, out_given
 from gpuarray.core.value import Array
 from gpuarray.functions.explicit import as_program, makes_terms
-from gpuarray.lax.ranks import one_rank
+from gpuarray.lax.ranks import check_ranks
 from gpuarray.numpy.arithmetic import multiply
 from gpuarray.numpy.axes import moveaxis, transpose
 from gpuarray.numpy.construct import as_type
@@ -175,7 +175,7 @@ def _without_stretched(x: Array, axes: list[int | None]) -> Array:
     return lax.squeeze(x, drop) if drop else x
 
 
-@one_rank(x1=2, x2=1)
+@check_ranks(x1=2, x2=1)
 def matvec(x1, x2, /) -> Array:
     """Matrices times vectors: (…, m, n), (…, n) -> (…, m), leading axes broadcasting.
 
@@ -190,7 +190,7 @@ def matvec(x1, x2, /) -> Array:
     return batched_dot(a, 2, 1, b, 1, 0, None, dtype, weak)
 
 
-@one_rank(x1=1, x2=2)
+@check_ranks(x1=1, x2=2)
 def vecmat(x1, x2, /) -> Array:
     """Conjugated vectors times matrices: (…, n), (…, n, m) -> (…, m), leading axes broadcasting.
 
@@ -225,7 +225,7 @@ def _conj(x: Array) -> Array:
     return lax.conj(x) if dtypes.kind_of(x.dtype) == "c" else x
 
 
-@one_rank(x1=1, x2=1)
+@check_ranks(x1=1, x2=1)
 def vecdot(x1, x2, /, *, axis: int = -1, precision=None, preferred_element_type=None) -> Array:
     """The sum of products of the conjugate of `x1` with `x2` along an axis, the others
     broadcasting.

@@ -22,7 +22,7 @@ from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.functions.vmap import vmap
 from gpuarray.lax.lengths import typed
-from gpuarray.lax.ranks import one_rank
+from gpuarray.lax.ranks import check_ranks
 from gpuarray.lax.slicing import reaching
 from gpuarray.numpy.arithmetic import mod
 from gpuarray.numpy.axes import moveaxis
@@ -424,7 +424,7 @@ def _pieces(x: Array, *operands: Array, calls: tuple[Callable | None, ...]) -> A
     return out
 
 
-@one_rank("x", "*condlist")
+@check_ranks("x", "*condlist")
 def piecewise(x, condlist, funclist: list[Any], *args, **kw) -> Array:
     """A function given piece by piece: where condlist[i] holds, funclist[i] of `x`; the last
     condition that holds wins.

@@ -18,7 +18,7 @@ from gpuarray.core.trace import full_width
 from gpuarray.core.value import Array
 from gpuarray.functions.jit import jit
 from gpuarray.lax.args import canonicalize_shape, shape_of
-from gpuarray.lax.ranks import one_rank
+from gpuarray.lax.ranks import check_ranks
 from gpuarray.primitives.movement.ops import reshape_p, slice_p, squeeze_p
 from gpuarray.primitives.random.ops import random_bits_p, random_split_p, stream_params
 from gpuarray.random.arguments import (
@@ -214,7 +214,7 @@ def _truncated_normal(key, lower, upper, *, shape, dtype):
     )
 
 
-@one_rank("lower", "upper", "shape")
+@check_ranks("lower", "upper", "shape")
 def truncated_normal(
     key: Any,
     lower: Any,
@@ -257,7 +257,7 @@ def _bernoulli(key, p, *, shape, mode):
     return lax.lt(fine, lax.sub(ranked(p, len(shape)), first))
 
 
-@one_rank("p", "shape")
+@check_ranks("p", "shape")
 def bernoulli(
     key: Any,
     p: Any = 0.5,

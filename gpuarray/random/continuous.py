@@ -15,7 +15,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.functions.jit import jit
 from gpuarray.lax.args import canonicalize_shape, shape_of
-from gpuarray.lax.ranks import one_rank
+from gpuarray.lax.ranks import check_ranks
 from gpuarray.random.arguments import (
     check_safe,
     float_dtype,
@@ -279,7 +279,7 @@ def _pareto(key, b, *, shape, dtype):
     return lax.exp(lax.div(e, ranked(b, len(shape))))
 
 
-@one_rank("b", "shape")
+@check_ranks("b", "shape")
 def pareto(
     key: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -329,7 +329,7 @@ def _combined(function, x: Any, y: Any) -> Any:
     return function(ranked(x, len(shape)), ranked(y, len(shape)))
 
 
-@one_rank("scale", "concentration", "shape")
+@check_ranks("scale", "concentration", "shape")
 def weibull_min(
     key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None
 ) -> Array:
@@ -346,7 +346,7 @@ def weibull_min(
 _ONE = np.float32(1.0)
 
 
-@one_rank("sigma", "shape")
+@check_ranks("sigma", "shape")
 def lognormal(
     key: Any,
     sigma: Any = _ONE,

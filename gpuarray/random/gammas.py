@@ -13,7 +13,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.functions.jit import jit
 from gpuarray.lax.args import canonicalize_shape, shape_of
-from gpuarray.lax.ranks import one_rank
+from gpuarray.lax.ranks import check_ranks
 from gpuarray.primitives.random.gamma import random_gamma_p
 from gpuarray.primitives.random.ops import random_split_p, stream_params
 from gpuarray.random.arguments import float_dtype, one_key, placed, ranked, sample_shape, spread
@@ -192,7 +192,7 @@ def _t(key, df, *, shape, dtype):
     return lax.mul(n, lax.sqrt(lax.div(ranked(half, len(shape)), g)))
 
 
-@one_rank("df", "shape")
+@check_ranks("df", "shape")
 def t(
     key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:

@@ -87,7 +87,7 @@ def _visible(there: int) -> list[int]:
     return chosen
 
 
-def switches() -> bool:
+def current_may_differ() -> bool:
     """Whether another GPU than that of a program may be the current one of a thread."""
     # Threads begin with the first of the machine, whichever were chosen, and users may change it.
     return len(_gpus) > 1 or (bool(_gpus) and cupy.cuda.runtime.getDeviceCount() > 1)

@@ -245,7 +245,9 @@ class CudaProgramWriter(ProgramWriter):
             if name.startswith("b"):  # filled here, before its ticket was drawn
                 self.line(f"if {name}.ticket > t: {name}.ticket = t")
         self.write_return()
-        if device.switches():  # launches and pools use the current device of the calling thread
+        if (
+            device.current_may_differ()
+        ):  # launches and pools use the current device of the calling thread
             self.on_device()
 
     def on_device(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuarray.core.value import Array
-from gpuarray.lax.ranks import one_rank
+from gpuarray.lax.ranks import check_ranks
 from gpuarray.numpy import products
 from gpuarray.numpy.axes import matrix_transpose as _matrix_transpose
 from gpuarray.numpy.operands import array, arrays
@@ -28,7 +28,7 @@ def matmul(x1, x2, /, *, precision=None, preferred_element_type=None) -> Array:
     )
 
 
-@one_rank(x1=1, x2=1)
+@check_ranks(x1=1, x2=1)
 def vecdot(x1, x2, /, *, axis: int = -1, precision=None, preferred_element_type=None) -> Array:
     """The sum of products of the conjugate of `x1` with `x2` along an axis.
 

@@ -18,7 +18,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.functions.custom_jvp import custom_jvp
 from gpuarray.functions.custom_rules import SymbolicZero
-from gpuarray.lax.ranks import one_rank
+from gpuarray.lax.ranks import check_ranks
 from gpuarray.numpy.arithmetic import sign
 from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.comparison import equal, not_equal
@@ -43,7 +43,7 @@ from gpuarray.numpy.shapes import broadcast_shapes, ravel, reshape, stretch
 # ---- systems of equations -------------------------------------------------------------------
 
 
-@one_rank(a=2, b=2)
+@check_ranks(a=2, b=2)
 def solve(a, b) -> Array:
     """x with a x = b: (…, n, n), (…, n, k) -> (…, n, k), or (n,) -> (…, n).
 

@@ -15,6 +15,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.rewrite import NO_REWRITE, Rewrite
+from gpuarray.core.target import PROCESSOR
 from gpuarray.primitives.cuda_rules import by_class
 from gpuarray.primitives.define import COMPLEX, FLOATING, NUMERIC, do, elementwise
 from gpuarray.primitives.linear import broadcast_like, cast_like, constant, full_like
@@ -69,10 +70,6 @@ def _asks_for_double(dtype, accuracy: AccuracyMode | Tolerance | None, usual: in
     return True
 
 
-#: Of this many elements at most, a call of NumPy costs as much as their arithmetic in float64.
-_FEW = 512
-
-
 def _with_accuracy(name: str, usual_pick, usual_text, rough: bool):
     """The rules of a function for NumPy and CUDA, by the requested accuracy.
 
@@ -82,8 +79,8 @@ def _with_accuracy(name: str, usual_pick, usual_text, rough: bool):
 
     def pick(avals, accuracy=None):
         rule = usual_pick(avals)
-        few = rough and avals[0].dtype == np.float32 and avals[0].size <= _FEW
-        if not few and not _asks_for_double(avals[0].dtype, accuracy, _NUMPY_ULPS):
+        few = avals[0].dtype == np.float32 and avals[0].size <= PROCESSOR.exact_functions
+        if not (rough and few) and not _asks_for_double(avals[0].dtype, accuracy, _NUMPY_ULPS):
             return rule
         return lambda x: np.asarray(rule(x.astype(np.float64))).astype(np.float32)
 

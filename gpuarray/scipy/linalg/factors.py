@@ -13,7 +13,7 @@ from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
-from gpuarray.lax.ranks import one_rank
+from gpuarray.lax.ranks import check_ranks
 from gpuarray.numpy.linalg.decompositions import adjoint, identity
 from gpuarray.numpy.operands import promoted_inexact
 from gpuarray.numpy.shapes import stretch
@@ -171,7 +171,7 @@ def solve_triangular(
     return x[..., 0] if vector else x
 
 
-@one_rank(a=2, b=2)
+@check_ranks(a=2, b=2)
 def solve(
     a: Any,
     b: Any,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike
-from gpuarray.lax.ranks import one_rank
+from gpuarray.lax.ranks import check_ranks
 from gpuarray.primitives.elementwise.hypergeometric import hyp1f1_p, hyp2f1_p
 from gpuarray.primitives.elementwise.integrals import (
     cosine_integral_p,
@@ -46,7 +46,7 @@ def exp1(x: ArrayLike) -> Array:
     return expn_p.bind(like(1, x), x)
 
 
-@one_rank("n", "x")
+@check_ranks("n", "x")
 def expn(n: ArrayLike, x: ArrayLike) -> Array:
     """The exponential integral Eₙ(x), ∫ e⁻ˣᵗ/tⁿ dt from 1 on, for n and x >= 0, else nan.
 
@@ -103,7 +103,7 @@ def spence(x: ArrayLike) -> Array:
     return spence_p.bind(single_or_double(x, "spence"))
 
 
-@one_rank("a", "b", "x")
+@check_ranks("a", "b", "x")
 def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """Kummer's confluent hypergeometric function: the sum of (a)ₖ / (b)ₖ xᵏ / k!.
 
@@ -115,7 +115,7 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     return hyp1f1_p.bind(*any_real("hyp1f1", a, b, x))
 
 
-@one_rank("a", "b", "c", "x")
+@check_ranks("a", "b", "c", "x")
 def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     """Gauss's hypergeometric function: the sum of (a)ₖ (b)ₖ / (c)ₖ xᵏ / k!, continued to x < 1.
 

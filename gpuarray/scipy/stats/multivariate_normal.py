@@ -13,11 +13,11 @@ from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike
-from gpuarray.lax.ranks import one_rank
+from gpuarray.lax.ranks import check_ranks
 from gpuarray.numpy.promotion import check_arraylike, promote_dtypes_inexact
 
 
-@one_rank("x", "mean")
+@check_ranks("x", "mean")
 def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None) -> Array:
     """The logarithm of the density at x.
 

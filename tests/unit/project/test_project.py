@@ -3,6 +3,7 @@
 In: pyproject.toml, ci/, .ci/, and the imports of gpuarray/. Out: failures that name the file.
 """
 
+import ast
 import importlib
 import re
 import subprocess
@@ -83,6 +84,29 @@ def test_what_is_imported_is_declared():
         if i.target.split(".")[0] not in {PACKAGE, *declared, *HEAVY, *sys.stdlib_module_names}
     }
     assert not undeclared, "\n".join(sorted(undeclared))
+
+
+def bound_twice(source: str) -> list[str]:
+    """Names that the top level of a module gives two values: the second takes the first one's."""
+    seen, twice = set(), []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign):
+            names = [x.id for x in node.targets if isinstance(x, ast.Name)]
+        elif isinstance(node, ast.AnnAssign) and node.value and isinstance(node.target, ast.Name):
+            names = [node.target.id]
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.decorator_list:
+            names = [node.name]
+        else:
+            continue
+        twice += [name for name in names if name in seen]
+        seen.update(names)
+    return twice
+
+
+def test_no_module_gives_a_name_two_values():
+    assert bound_twice("A = 1\nB: int = 2\ndef f(): A = 3\nA = 4\n") == ["A"]
+    found = {p: bound_twice(p.read_text()) for p in (ROOT / "gpuarray").rglob("*.py")}
+    assert {p: names for p, names in found.items() if names} == {}
 
 
 def test_files_that_are_named_exist():

@@ -29,6 +29,21 @@ def parts(out, operands):
         ctypes.cast(out[k], FLOATS)[0] = x[k]
 
 
+def test_types_of_pythons_c_functions_stay_as_they_were():
+    """`ctypes.pythonapi` is shared by the whole process: another library may have set types."""
+    names = ("PyCapsule_New", "PyCapsule_GetName", "PyCapsule_GetPointer")
+    shared = [getattr(ctypes.pythonapi, name) for name in names]
+    before = [f.argtypes for f in shared]
+    try:
+        for f in shared:
+            f.argtypes = (ctypes.c_double,)  # a call with these would be refused
+        ga.ffi.register_ffi_target("test_types", ga.ffi.pycapsule(axpy), api_version=0)
+        assert [f.argtypes for f in shared] == [(ctypes.c_double,)] * len(shared)
+    finally:
+        for f, types in zip(shared, before, strict=True):
+            f.argtypes = types
+
+
 def test_c_functions_in_programs():
     ga.ffi.register_ffi_target("test_axpy", ga.ffi.pycapsule(axpy), api_version=0)
     ga.ffi.register_ffi_target("test_parts", parts, api_version=0)

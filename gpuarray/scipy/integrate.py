@@ -9,11 +9,11 @@ from typing import Any
 
 from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
-from gpuarray.lax.ranks import check_ranks
+from gpuarray.lax.ranks import check_ranks as _check_ranks
 from gpuarray.names import explain_names as _explain_names
 
 
-@check_ranks("y", "x")
+@_check_ranks("y", "x")
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     """The integral of samples along an axis, by the trapezoidal rule.
 

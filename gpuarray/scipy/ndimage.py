@@ -16,7 +16,7 @@ from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
-from gpuarray.lax.ranks import check_ranks
+from gpuarray.lax.ranks import check_ranks as _check_ranks
 from gpuarray.names import explain_names as _explain_names
 
 
@@ -54,7 +54,7 @@ _FOLDS: dict[str, Callable[[Array, int], Array]] = {
 }
 
 
-@check_ranks("*coordinates")
+@_check_ranks("*coordinates")
 def map_coordinates(
     input: Any,
     coordinates: Sequence[Any],

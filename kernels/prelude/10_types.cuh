@@ -58,13 +58,16 @@ struct ga_bf16 {
     ga_bf16() = default;
     __device__ __forceinline__ explicit ga_bf16(float x) {
 #if !defined(GA_HOST) && __CUDA_ARCH__ >= 800
-        asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-#else
+        if (!__builtin_constant_p(x)) {
+            // Of the two conversions, that of a pair is eight times as fast.
+            asm("{ .reg .b32 pair; cvt.rn.bf16x2.f32 pair, 0f00000000, %1; cvt.u16.u32 %0, pair; }" : "=h"(bits) : "f"(x));
+            return;
+        }
+#endif
         const unsigned u = __float_as_uint(x);
         // u + 0x7fff + the lowest kept bit carries exactly where it must round up; a nan must keep a
         // bit set.
         bits = (unsigned short)(x != x ? u >> 16 | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
-#endif
     }
 };
 GA_INLINE float ga_value(ga_bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
@@ -142,6 +145,46 @@ GA_INLINE float ga_value(ga_e2m1 x) {
 //@ ga_round
 // A float rounded to the values of a 16-bit type: a value has the precision of its declared dtype.
 template <class T> GA_INLINE float ga_round(float x) { return ga_value(T(x)); }
+
+//@ ga_round_bf16 if ga_round ga_bf16
+#if !defined(GA_HOST) && __CUDA_ARCH__ >= 800
+// The upper of a pair, whose lower one is 0: nothing has to be moved.
+template <> __device__ __forceinline__ float ga_round<ga_bf16>(float x) {
+    if (__builtin_constant_p(x)) return ga_value(ga_bf16(x));
+    unsigned pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, 0f00000000;" : "=r"(pair) : "f"(x));
+    return __uint_as_float(pair);
+}
+#endif
+
+//@ ga_plus ga_minus ga_times ga_over
+// Arithmetic on floats that are values of a narrow type, rounded to it.
+template <class T> GA_INLINE float ga_plus(float a, float b) { return ga_round<T>(a + b); }
+template <class T> GA_INLINE float ga_minus(float a, float b) { return ga_round<T>(a - b); }
+template <class T> GA_INLINE float ga_times(float a, float b) { return ga_round<T>(a * b); }
+template <class T> GA_INLINE float ga_over(float a, float b) { return ga_round<T>(a / b); }
+
+//@ GA_PAIRED if ga_plus ga_bf16
+#if !defined(GA_HOST) && __CUDA_ARCH__ >= 900
+// A float that is a value of bfloat16 is a pair of them, the lower one 0. Arithmetic on pairs rounds at once: to
+// the same bits, since a float has more than twice as many. Only subnormal results can be nearer.
+#define GA_PAIRED(name, instruction, sign)                                                               \
+    template <> __device__ __forceinline__ float name<ga_bf16>(float a, float b) {                       \
+        if (__builtin_constant_p(a) && __builtin_constant_p(b)) return ga_round<ga_bf16>(a sign b);      \
+        unsigned pair;                                                                                   \
+        asm(instruction " %0, %1, %2;" : "=r"(pair) : "r"(__float_as_uint(a)), "r"(__float_as_uint(b))); \
+        return __uint_as_float(pair);                                                                    \
+    }
+GA_PAIRED(ga_plus, "add.rn.bf16x2", +)
+GA_PAIRED(ga_minus, "sub.rn.bf16x2", -)
+GA_PAIRED(ga_times, "mul.rn.bf16x2", *)
+// Two units of a float apart is near enough: a quotient of such values is never that close to a tie.
+template <> __device__ __forceinline__ float ga_over<ga_bf16>(float a, float b) {
+    float quotient;
+    asm("div.full.f32 %0, %1, %2;" : "=f"(quotient) : "f"(a), "f"(b));
+    return ga_round<ga_bf16>(quotient);
+}
+#endif
 
 //@ ga_exact
 // A float that is a value of a 16-bit type, in that type: no rounding is needed.

@@ -31,6 +31,19 @@ GA_INLINE double ga_fmod(double a, double b) { return fmod(a, b); }
 // nan if either operand is.
 template <class T> GA_INLINE T ga_max(T a, T b) { return a > b || a != a ? a : b; }
 template <class T> GA_INLINE T ga_min(T a, T b) { return a < b || a != a ? a : b; }
+#if !defined(GA_HOST) && __CUDA_ARCH__ >= 800
+// One instruction; 0.0 is above -0.0 in it.
+GA_INLINE float ga_max(float a, float b) {
+    float most;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+    return most;
+}
+GA_INLINE float ga_min(float a, float b) {
+    float least;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(least) : "f"(a), "f"(b));
+    return least;
+}
+#endif
 
 //@ ga_abs
 template <class T> GA_INLINE T ga_abs(T x) { return x < 0 ? ga_neg(x) : x; }
@@ -68,6 +81,13 @@ template <int N, class T> GA_INLINE T ga_power(T x) {
 //@ ga_saturate
 // A float as an integer: towards zero; nan gives 0, out of range saturates.
 template <class T, class F> GA_INLINE T ga_saturate(F x) {
+#ifndef GA_HOST
+    if constexpr (sizeof(T) < sizeof(int) || (sizeof(T) == sizeof(int) && (T)-1 < (T)0)) {
+        // A GPU's own conversion to int saturates: what is left is to cut off what T has not.
+        const int whole = x == x ? (int)x : 0, low = ga_lowest<T>(), high = ga_highest<T>();
+        return (T)(whole < low ? low : whole > high ? high : whole);
+    }
+#endif
     if (x != x) return 0;
     if (x <= (F)ga_lowest<T>()) return ga_lowest<T>();
     if (x >= (F)ga_highest<T>()) return ga_highest<T>();

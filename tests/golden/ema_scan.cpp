@@ -8,10 +8,10 @@ GA_TASKS routine0_k0_map(
     ga_bf16* GA_ALONE out0) {
     for (ga_index i0 = first; i0 < last; ++i0) {
         const float x0 = ga_value(in0[i0]);
-        const float v0 = ga_round<ga_bf16>(0.8984375f * x0);              // mul
+        const float v0 = ga_times<ga_bf16>(0.8984375f, x0);               // mul
         const float x1 = ga_value(in1[i0]);
-        const float v1 = ga_round<ga_bf16>(0.100097656f * x1);            // mul
-        const float v2 = ga_round<ga_bf16>(v0 + v1);                      // add
+        const float v1 = ga_times<ga_bf16>(0.100097656f, x1);             // mul
+        const float v2 = ga_plus<ga_bf16>(v0, v1);                        // add
         out0[i0] = ga_exact<ga_bf16>(v2);
     }
 }

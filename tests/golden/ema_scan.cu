@@ -10,10 +10,10 @@ extern "C" __global__ void __launch_bounds__(32) k0_loop(
     float c0 = x0;
     #pragma unroll 4
     for (unsigned t = 0; t < 512u; ++t) {                                 // scan
-        const float v0 = ga_round<ga_bf16>(0.8984375f * c0);              // mul
+        const float v0 = ga_times<ga_bf16>(0.8984375f, c0);               // mul
         const float x1 = ga_value(in0[t * 8192u + i]);
-        const float v1 = ga_round<ga_bf16>(0.100097656f * x1);            // mul
-        const float v2 = ga_round<ga_bf16>(v0 + v1);                      // add
+        const float v1 = ga_times<ga_bf16>(0.100097656f, x1);             // mul
+        const float v2 = ga_plus<ga_bf16>(v0, v1);                        // add
         out0[t * 8192u + i] = ga_exact<ga_bf16>(v2);
         c0 = v2;
     }

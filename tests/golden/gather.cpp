@@ -14,9 +14,9 @@ GA_TASKS k0_map(
         for (ga_index i1 = 0; i1 < 512; ++i1) {
             const float x2 = ga_value(in0[at1 * 512 + i1]);
             const float x3 = ga_value(in2[i1]);
-            const float v0 = ga_round<ga_bf16>(x2 * x3);                  // mul
+            const float v0 = ga_times<ga_bf16>(x2, x3);                   // mul
             const float x4 = ga_value(in3[i1]);
-            const float v1 = ga_round<ga_bf16>(v0 + x4);                  // add
+            const float v1 = ga_plus<ga_bf16>(v0, x4);                    // add
             out0[i0 * 512 + i1] = ga_exact<ga_bf16>(v1);
         }
     }

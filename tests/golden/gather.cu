@@ -18,8 +18,8 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
     ga_vec<ga_bf16, 8> y0;
     #pragma unroll
     for (unsigned e = 0; e < 8u; ++e) {
-        const float v0 = ga_round<ga_bf16>(ga_value(x0.v[e]) * ga_value(x3.v[e]));  // mul
-        const float v1 = ga_round<ga_bf16>(v0 + ga_value(x4.v[e]));       // add
+        const float v0 = ga_times<ga_bf16>(ga_value(x0.v[e]), ga_value(x3.v[e]));  // mul
+        const float v1 = ga_plus<ga_bf16>(v0, ga_value(x4.v[e]));         // add
         y0.v[e] = ga_exact<ga_bf16>(v1);
     }
     ga_store(out0 + i, y0);

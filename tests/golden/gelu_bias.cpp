@@ -13,15 +13,15 @@ GA_TASKS k0_map(
             for (ga_index i1 = block; i1 < over; ++i1) {
                 const float x0 = ga_value(in0[i0 * 4096 + i1]);
                 const float x1 = ga_value(in1[i1]);
-                const float v0 = ga_round<ga_bf16>(x0 + x1);              // add
+                const float v0 = ga_plus<ga_bf16>(x0, x1);                // add
                 const float v1 = ga_round<ga_bf16>(v0 * v0 * v0);         // integer_pow
-                const float v2 = ga_round<ga_bf16>(0.044677734f * v1);    // mul
-                const float v3 = ga_round<ga_bf16>(v0 + v2);              // add
-                const float v4 = ga_round<ga_bf16>(0.796875f * v3);       // mul
+                const float v2 = ga_times<ga_bf16>(0.044677734f, v1);     // mul
+                const float v3 = ga_plus<ga_bf16>(v0, v2);                // add
+                const float v4 = ga_times<ga_bf16>(0.796875f, v3);        // mul
                 const float v5 = ga_round<ga_bf16>(ga_tanh(v4));
-                const float v6 = ga_round<ga_bf16>(1.0f + v5);            // add
-                const float v7 = ga_round<ga_bf16>(0.5f * v6);            // mul
-                const float v8 = ga_round<ga_bf16>(v0 * v7);              // mul
+                const float v6 = ga_plus<ga_bf16>(1.0f, v5);              // add
+                const float v7 = ga_times<ga_bf16>(0.5f, v6);             // mul
+                const float v8 = ga_times<ga_bf16>(v0, v7);               // mul
                 near0[i1 - block] = ga_exact<ga_bf16>(v8);
             }
             ga_stream(out0 + i0 * 4096 + block, near0, over - block);     // past the cache

@@ -12,15 +12,15 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
     ga_vec<ga_bf16, 8> y0;
     #pragma unroll
     for (unsigned e = 0; e < 8u; ++e) {
-        const float v0 = ga_round<ga_bf16>(ga_value(x0.v[e]) + ga_value(x1.v[e]));  // add
+        const float v0 = ga_plus<ga_bf16>(ga_value(x0.v[e]), ga_value(x1.v[e]));  // add
         const float v1 = ga_round<ga_bf16>(v0 * v0 * v0);                 // integer_pow
-        const float v2 = ga_round<ga_bf16>(0.044677734f * v1);            // mul
-        const float v3 = ga_round<ga_bf16>(v0 + v2);                      // add
-        const float v4 = ga_round<ga_bf16>(0.796875f * v3);               // mul
+        const float v2 = ga_times<ga_bf16>(0.044677734f, v1);             // mul
+        const float v3 = ga_plus<ga_bf16>(v0, v2);                        // add
+        const float v4 = ga_times<ga_bf16>(0.796875f, v3);                // mul
         const float v5 = ga_round<ga_bf16>(ga_tanh(v4));
-        const float v6 = ga_round<ga_bf16>(1.0f + v5);                    // add
-        const float v7 = ga_round<ga_bf16>(0.5f * v6);                    // mul
-        const float v8 = ga_round<ga_bf16>(v0 * v7);                      // mul
+        const float v6 = ga_plus<ga_bf16>(1.0f, v5);                      // add
+        const float v7 = ga_times<ga_bf16>(0.5f, v6);                     // mul
+        const float v8 = ga_times<ga_bf16>(v0, v7);                       // mul
         y0.v[e] = ga_exact<ga_bf16>(v8);
     }
     ga_store(out0 + i, y0);

@@ -37,15 +37,15 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
     for (unsigned u = 0; u < 4u; ++u) {                                   // pass 2 over the row
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v5 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v3);  // sub
-            const float v6 = ga_round<ga_bf16>(v5 * v5);                  // square
+            const float v5 = ga_minus<ga_bf16>(ga_value(row0[u].v[e]), v3);  // sub
+            const float v6 = ga_times<ga_bf16>(v5, v5);                   // square
             r4 = r4 + v6;
         }
     }
     r4 = ga_block_reduce<2>(r4, part0, merge);
     const float v7 = r4 / 2048.0f;                                        // div
     const float v8 = ga_round<ga_bf16>(v7);                               // convert_element_type
-    const float v9 = ga_round<ga_bf16>(v8 + 1.001358e-05f);               // add
+    const float v9 = ga_plus<ga_bf16>(v8, 1.001358e-05f);                 // add
     const float v10 = ga_round<ga_bf16>(ga_rsqrt(v9));
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // write the row
@@ -57,10 +57,10 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
         ga_vec<ga_bf16, 8> y0;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v11 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v3);  // sub
-            const float v12 = ga_round<ga_bf16>(v11 * v10);               // mul
-            const float v13 = ga_round<ga_bf16>(v12 * ga_value(x1.v[e]));  // mul
-            const float v14 = ga_round<ga_bf16>(v13 + ga_value(x2.v[e]));  // add
+            const float v11 = ga_minus<ga_bf16>(ga_value(row0[u].v[e]), v3);  // sub
+            const float v12 = ga_times<ga_bf16>(v11, v10);                // mul
+            const float v13 = ga_times<ga_bf16>(v12, ga_value(x1.v[e]));  // mul
+            const float v14 = ga_plus<ga_bf16>(v13, ga_value(x2.v[e]));   // add
             y0.v[e] = ga_exact<ga_bf16>(v14);
         }
         ga_store(out0 + i0 * 65536u + i1 * 256u + i2 * 8u + i3, y0);

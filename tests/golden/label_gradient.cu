@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
             r0 = ga_max(r0, ga_value(row0[u].v[e]));
             const int t0 = in1[row];
             const unsigned at1 = ga_find((t0 < 0) ? ga_add(t0, 8192) : t0, 8191u);
-            const float x3 = (j + e) == at1 ? ga_round<ga_bf16>(0.0f + 0.00024414062f) : 0.0f;
+            const float x3 = (j + e) == at1 ? ga_plus<ga_bf16>(0.0f, 0.00024414062f) : 0.0f;
             r1 = r1 + x3;
         }
     }
@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
     for (unsigned u = 0; u < 4u; ++u) {                                   // pass 2 over the row
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v6 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v2);  // sub
+            const float v6 = ga_minus<ga_bf16>(ga_value(row0[u].v[e]), v2);  // sub
             const float v7 = ga_round<ga_bf16>(ga_exp(v6));
             kept0[u].v[e] = ga_exact<ga_bf16>(v7);
             r5 = r5 + v7;
@@ -48,18 +48,18 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
     }
     r5 = ga_block_reduce<8>(r5, part0, merge);
     const float v8 = ga_round<ga_bf16>(r5);                               // convert_element_type
-    const float v9 = ga_round<ga_bf16>(v4 / v8);                          // div
+    const float v9 = ga_over<ga_bf16>(v4, v8);                            // div
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // write the row
         const unsigned j = (u * 256u + lane) * 8u;
         ga_vec<ga_bf16, 8> y0;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v10 = ga_round<ga_bf16>(v9 * ga_value(kept0[u].v[e]));  // mul
+            const float v10 = ga_times<ga_bf16>(v9, ga_value(kept0[u].v[e]));  // mul
             const int t2 = in1[row];
             const unsigned at3 = ga_find((t2 < 0) ? ga_add(t2, 8192) : t2, 8191u);
-            const float x2 = (j + e) == at3 ? ga_round<ga_bf16>(0.0f + 0.00024414062f) : 0.0f;
-            const float v11 = ga_round<ga_bf16>(x2 + v10);                // add_any
+            const float x2 = (j + e) == at3 ? ga_plus<ga_bf16>(0.0f, 0.00024414062f) : 0.0f;
+            const float v11 = ga_plus<ga_bf16>(x2, v10);                  // add_any
             y0.v[e] = ga_exact<ga_bf16>(v11);
         }
         ga_store(out0 + row * 8192u + j, y0);

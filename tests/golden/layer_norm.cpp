@@ -26,19 +26,19 @@ GA_TASKS k0_rows(
         const float r7 = ga_merged(r4, [](float p, float q) -> float { return p + q; });
         const float v8 = r7 / 4096.0f;                                    // div
         const float v9 = ga_round<ga_bf16>(v8);                           // convert_element_type
-        const float v10 = ga_round<ga_bf16>(v9 + 1.001358e-05f);          // add
+        const float v10 = ga_plus<ga_bf16>(v9, 1.001358e-05f);            // add
         const float v11 = ga_round<ga_bf16>(ga_rsqrt(v10));
         for (ga_index block = 0; block < 4096; block += 1024) {
             const ga_index over = block + 1024;
             GA_LOCAL ga_bf16 near0[1024];
             for (ga_index i1 = block; i1 < over; ++i1) {                  // write the row
                 const float x0 = ga_value(in0[row * 4096 + i1]);
-                const float v12 = ga_round<ga_bf16>(x0 - v3);             // sub
-                const float v13 = ga_round<ga_bf16>(v12 * v11);           // mul
+                const float v12 = ga_minus<ga_bf16>(x0, v3);              // sub
+                const float v13 = ga_times<ga_bf16>(v12, v11);            // mul
                 const float x1 = ga_value(in1[i1]);
-                const float v14 = ga_round<ga_bf16>(v13 * x1);            // mul
+                const float v14 = ga_times<ga_bf16>(v13, x1);             // mul
                 const float x2 = ga_value(in2[i1]);
-                const float v15 = ga_round<ga_bf16>(v14 + x2);            // add
+                const float v15 = ga_plus<ga_bf16>(v14, x2);              // add
                 near0[i1 - block] = ga_exact<ga_bf16>(v15);
             }
             ga_stream(out0 + row * 4096 + block, near0, over - block);    // past the cache

@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(128) k0_rows(
     r4 = ga_block_reduce<4>(r4, part0, merge);
     const float v8 = r4 / 4096.0f;                                        // div
     const float v9 = ga_round<ga_bf16>(v8);                               // convert_element_type
-    const float v10 = ga_round<ga_bf16>(v9 + 1.001358e-05f);              // add
+    const float v10 = ga_plus<ga_bf16>(v9, 1.001358e-05f);                // add
     const float v11 = ga_round<ga_bf16>(ga_rsqrt(v10));
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // write the row
@@ -52,10 +52,10 @@ extern "C" __global__ void __launch_bounds__(128) k0_rows(
         ga_vec<ga_bf16, 8> y0;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v12 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v3);  // sub
-            const float v13 = ga_round<ga_bf16>(v12 * v11);               // mul
-            const float v14 = ga_round<ga_bf16>(v13 * ga_value(x1.v[e]));  // mul
-            const float v15 = ga_round<ga_bf16>(v14 + ga_value(x2.v[e]));  // add
+            const float v12 = ga_minus<ga_bf16>(ga_value(row0[u].v[e]), v3);  // sub
+            const float v13 = ga_times<ga_bf16>(v12, v11);                // mul
+            const float v14 = ga_times<ga_bf16>(v13, ga_value(x1.v[e]));  // mul
+            const float v15 = ga_plus<ga_bf16>(v14, ga_value(x2.v[e]));   // add
             y0.v[e] = ga_exact<ga_bf16>(v15);
         }
         ga_store(out0 + row * 4096u + j, y0);

@@ -56,9 +56,9 @@ extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
                 const float v7 = v6 - v2;                                 // sub
                 const float v8 = v7 * v7;                                 // square
                 r4 = r4 + v8;
-                const float v9 = ga_round<ga_bf16>(ga_value(row1[u].v[e]) * ga_value(row2[u].v[e]));  // mul
-                const float v10 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v3);  // sub
-                const float v11 = ga_round<ga_bf16>(v10 * v9);            // mul
+                const float v9 = ga_times<ga_bf16>(ga_value(row1[u].v[e]), ga_value(row2[u].v[e]));  // mul
+                const float v10 = ga_minus<ga_bf16>(ga_value(row0[u].v[e]), v3);  // sub
+                const float v11 = ga_times<ga_bf16>(v10, v9);             // mul
                 r5 = r5 + v11;
             }
         }
@@ -67,11 +67,11 @@ extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
         const float v12 = ga_round<ga_bf16>(r5);
         const float v13 = r4 / 4096.0f;                                   // div
         const float v14 = ga_round<ga_bf16>(v13);                         // convert_element_type
-        const float v15 = ga_round<ga_bf16>(v14 + 1.001358e-05f);         // add
+        const float v15 = ga_plus<ga_bf16>(v14, 1.001358e-05f);           // add
         const float v16 = ga_round<ga_bf16>(ga_rsqrt(v15));
-        const float v17 = ga_round<ga_bf16>(v16 / v15);                   // div
-        const float v18 = ga_round<ga_bf16>(-0.5f * v17);                 // mul
-        const float v19 = ga_round<ga_bf16>(v12 * v18);                   // mul
+        const float v17 = ga_over<ga_bf16>(v16, v15);                     // div
+        const float v18 = ga_times<ga_bf16>(-0.5f, v17);                  // mul
+        const float v19 = ga_times<ga_bf16>(v12, v18);                    // mul
         const float v20 = v19 / 4096.0f;                                  // div
         float r21 = 0.0f;                                                 // reduce_sum
         float r22 = 0.0f;                                                 // reduce_sum
@@ -84,8 +84,8 @@ extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
                 const float v25 = 2.0f * v24;                             // mul
                 const float v26 = v20 * v25;                              // mul
                 r21 = r21 + v26;
-                const float v27 = ga_round<ga_bf16>(ga_value(row1[u].v[e]) * ga_value(row2[u].v[e]));  // mul
-                const float v28 = ga_round<ga_bf16>(v27 * v16);           // mul
+                const float v27 = ga_times<ga_bf16>(ga_value(row1[u].v[e]), ga_value(row2[u].v[e]));  // mul
+                const float v28 = ga_times<ga_bf16>(v27, v16);            // mul
                 r22 = r22 + v28;
             }
         }
@@ -103,19 +103,19 @@ extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
             ga_vec<ga_bf16, 8> y0;
             #pragma unroll
             for (unsigned e = 0; e < 8u; ++e) {
-                const float v35 = ga_round<ga_bf16>(ga_value(row1[u].v[e]) * ga_value(row2[u].v[e]));  // mul
-                const float v36 = ga_round<ga_bf16>(v35 * v16);           // mul
+                const float v35 = ga_times<ga_bf16>(ga_value(row1[u].v[e]), ga_value(row2[u].v[e]));  // mul
+                const float v36 = ga_times<ga_bf16>(v35, v16);            // mul
                 const float v37 = ga_value(row0[u].v[e]);                 // convert_element_type
                 const float v38 = v37 - v2;                               // sub
                 const float v39 = 2.0f * v38;                             // mul
                 const float v40 = v20 * v39;                              // mul
                 const float v41 = v40 + v31;                              // add_any
                 const float v42 = ga_round<ga_bf16>(v41);                 // convert_element_type
-                const float v43 = ga_round<ga_bf16>(v42 + v36);           // add_any
-                const float v44 = ga_round<ga_bf16>(v43 + v34);           // add_any
-                const float v45 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v3);  // sub
-                const float v46 = ga_round<ga_bf16>(v45 * v16);           // mul
-                const float v47 = ga_round<ga_bf16>(v46 * ga_value(row1[u].v[e]));  // mul
+                const float v43 = ga_plus<ga_bf16>(v42, v36);             // add_any
+                const float v44 = ga_plus<ga_bf16>(v43, v34);             // add_any
+                const float v45 = ga_minus<ga_bf16>(ga_value(row0[u].v[e]), v3);  // sub
+                const float v46 = ga_times<ga_bf16>(v45, v16);            // mul
+                const float v47 = ga_times<ga_bf16>(v46, ga_value(row1[u].v[e]));  // mul
                 sum0[u * 2u + e / 4u].v[e % 4u] = sum0[u * 2u + e / 4u].v[e % 4u] + v47;
                 sum1[u * 2u + e / 4u].v[e % 4u] = sum1[u * 2u + e / 4u].v[e % 4u] + ga_value(row1[u].v[e]);
                 y0.v[e] = ga_exact<ga_bf16>(v44);

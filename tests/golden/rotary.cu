@@ -18,9 +18,9 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
         ga_vec<ga_bf16, 8> g4;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float t5 = ga_round<ga_bf16>(ga_value(q0.v[e]) * ga_value(q1.v[e]));  // mul
-            const float t6 = ga_round<ga_bf16>(ga_value(q2.v[e]) * ga_value(q3.v[e]));  // mul
-            g4.v[e] = ga_exact<ga_bf16>(ga_round<ga_bf16>(t5 - t6));
+            const float t5 = ga_times<ga_bf16>(ga_value(q0.v[e]), ga_value(q1.v[e]));  // mul
+            const float t6 = ga_times<ga_bf16>(ga_value(q2.v[e]), ga_value(q3.v[e]));  // mul
+            g4.v[e] = ga_exact<ga_bf16>(ga_minus<ga_bf16>(t5, t6));
         }
         g14 = g4;
     } else {
@@ -31,9 +31,9 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
         ga_vec<ga_bf16, 8> g11;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float t12 = ga_round<ga_bf16>(ga_value(q7.v[e]) * ga_value(q8.v[e]));  // mul
-            const float t13 = ga_round<ga_bf16>(ga_value(q9.v[e]) * ga_value(q10.v[e]));  // mul
-            g11.v[e] = ga_exact<ga_bf16>(ga_round<ga_bf16>(t12 + t13));
+            const float t12 = ga_times<ga_bf16>(ga_value(q7.v[e]), ga_value(q8.v[e]));  // mul
+            const float t13 = ga_times<ga_bf16>(ga_value(q9.v[e]), ga_value(q10.v[e]));  // mul
+            g11.v[e] = ga_exact<ga_bf16>(ga_plus<ga_bf16>(t12, t13));
         }
         g14 = g11;
     }

@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
     for (unsigned u = 0; u < 2u; ++u) {                                   // pass 2 over the row
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v3 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v1);  // sub
+            const float v3 = ga_minus<ga_bf16>(ga_value(row0[u].v[e]), v1);  // sub
             const float v4 = ga_round<ga_bf16>(ga_exp(v3));
             r2 = r2 + v4;
         }
@@ -54,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
         else held0 = ga_load<8>(in0 + row * 131072u + j);
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v5 = ga_round<ga_bf16>(ga_value(held0.v[e]) - v1);  // sub
+            const float v5 = ga_minus<ga_bf16>(ga_value(held0.v[e]), v1);  // sub
             const float v6 = ga_round<ga_bf16>(ga_exp(v5));
             r2 = r2 + v6;
         }
@@ -67,9 +67,9 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
         ga_vec<ga_bf16, 8> y0;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v8 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v1);  // sub
+            const float v8 = ga_minus<ga_bf16>(ga_value(row0[u].v[e]), v1);  // sub
             const float v9 = ga_round<ga_bf16>(ga_exp(v8));
-            const float v10 = ga_round<ga_bf16>(v9 / v7);                 // div
+            const float v10 = ga_over<ga_bf16>(v9, v7);                   // div
             y0.v[e] = ga_exact<ga_bf16>(v10);
         }
         ga_store(out0 + row * 131072u + j, y0);
@@ -83,9 +83,9 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
         ga_vec<ga_bf16, 8> y0;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v11 = ga_round<ga_bf16>(ga_value(held0.v[e]) - v1);  // sub
+            const float v11 = ga_minus<ga_bf16>(ga_value(held0.v[e]), v1);  // sub
             const float v12 = ga_round<ga_bf16>(ga_exp(v11));
-            const float v13 = ga_round<ga_bf16>(v12 / v7);                // div
+            const float v13 = ga_over<ga_bf16>(v12, v7);                  // div
             y0.v[e] = ga_exact<ga_bf16>(v13);
         }
         ga_store(out0 + row * 131072u + j, y0);

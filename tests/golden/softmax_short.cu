@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
     if (lane * 8u < 48u) {                                                // pass 2 over the row
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v3 = ga_round<ga_bf16>(ga_value(row0.v[e]) - v1);  // sub
+            const float v3 = ga_minus<ga_bf16>(ga_value(row0.v[e]), v1);  // sub
             const float v4 = ga_round<ga_bf16>(ga_exp(v3));
             kept0.v[e] = ga_exact<ga_bf16>(v4);
             r2 = r2 + v4;
@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
         ga_vec<ga_bf16, 8> y0;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v6 = ga_round<ga_bf16>(ga_value(kept0.v[e]) / v5);  // div
+            const float v6 = ga_over<ga_bf16>(ga_value(kept0.v[e]), v5);  // div
             y0.v[e] = ga_exact<ga_bf16>(v6);
         }
         ga_store(out0 + row * 48u + j, y0);

@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_tiles(
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
             const float x1 = ga_value(tile0[lane + e][down]);
-            const float v0 = ga_round<ga_bf16>(x1 + ga_value(ahead0[u].v[e]));  // add
+            const float v0 = ga_plus<ga_bf16>(x1, ga_value(ahead0[u].v[e]));  // add
             y0.v[e] = ga_exact<ga_bf16>(v0);
         }
         ga_store(out0 + batch * 72000u + i1 * 1000u + i2, y0);

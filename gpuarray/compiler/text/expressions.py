@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuarray.compiler.lower.kernel import NoKernel
 from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.types import ROUNDED_AT_ONCE, TYPES
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.fold import ELEMENT, POSITION, Identity, State, state_bytes
 from gpuarray.core.graph import Eqn, storage_dtype
@@ -31,6 +32,8 @@ def expression(eqn: Eqn, operands: Sequence[str]) -> list[str]:
         # Registers hold 16-bit floats as float: no cast is needed, only rounding.
         if template == "({T}){0}" and [ct.value_type(a.aval) for a in eqn.invars] == [types["T"]]:
             template = "{0}"
+        if types["M"] == TYPES["bfloat16"] and template in ROUNDED_AT_ONCE:
+            template, exact = ROUNDED_AT_ONCE[template], True
         if template.startswith("-"):  # --1 would be a decrement
             given = [f"({o})" if o.startswith("-") else o for o in operands]
         text = template.format(*given, **types)

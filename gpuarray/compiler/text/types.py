@@ -50,6 +50,11 @@ _HALVES = (
     "float8_e8m0fnu",
     "float4_e2m1fn",
 )
+# bfloat16 has instructions whose results are rounded at once; the texts that come to them.
+ROUNDED_AT_ONCE = {
+    f"{{0}} {sign} {{1}}": f"{name}<{{M}}>({{0}}, {{1}})"
+    for sign, name in {"+": "ga_plus", "-": "ga_minus", "*": "ga_times", "/": "ga_over"}.items()
+} | {"{0} * {0}": "ga_times<{M}>({0}, {0})"}
 HALF_TYPES = tuple(TYPES[name] for name in _HALVES)
 
 

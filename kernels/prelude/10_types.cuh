@@ -81,6 +81,18 @@ template <int EXPONENT, int MANTISSA> struct ga_float8 {
     ga_float8() = default;
     __device__ __forceinline__ explicit ga_float8(float x) {
         const unsigned sign = __float_as_uint(x) >> 24 & 0x80u;
+#if !defined(GA_HOST) && __CUDA_ARCH__ >= 890
+        // An instruction rounds; what would come to more than the largest number is told apart here.
+        unsigned short pair;
+        if constexpr (infinite) {
+            asm("cvt.rn.satfinite.e5m2x2.f32 %0, 0f00000000, %1;" : "=h"(pair) : "f"(x));
+            bits = (unsigned char)(fabsf(x) < 61440.0f ? pair : sign | (x == x ? 0x7cu : 0x7fu));
+        } else {
+            asm("cvt.rn.satfinite.e4m3x2.f32 %0, 0f00000000, %1;" : "=h"(pair) : "f"(x));
+            bits = (unsigned char)(fabsf(x) <= 464.0f ? pair : sign | 0x7fu);
+        }
+        return;
+#endif
         unsigned u = __float_as_uint(x) & 0x7fffffffu;
         if (u > 0x7f800000u) u = 0x7fu;  // nan
         else {
@@ -100,6 +112,16 @@ typedef ga_float8<4, 3> ga_e4m3;
 typedef ga_float8<5, 2> ga_e5m2;
 template <int EXPONENT, int MANTISSA> GA_INLINE float ga_value(ga_float8<EXPONENT, MANTISSA> x) {
     typedef ga_float8<EXPONENT, MANTISSA> F;
+#if !defined(GA_HOST) && __CUDA_ARCH__ >= 890
+    // Halves have all of these numbers.
+    float value;
+    const unsigned short pair = x.bits;
+    if constexpr (F::infinite)
+        asm("{ .reg .b32 p; .reg .f16 l, h; cvt.rn.f16x2.e5m2x2 p, %1; mov.b32 {l, h}, p; cvt.f32.f16 %0, l; }" : "=f"(value) : "h"(pair));
+    else
+        asm("{ .reg .b32 p; .reg .f16 l, h; cvt.rn.f16x2.e4m3x2 p, %1; mov.b32 {l, h}, p; cvt.f32.f16 %0, l; }" : "=f"(value) : "h"(pair));
+    return value;
+#endif
     const unsigned u = x.bits & 0x7fu, sign = (unsigned)(x.bits & 0x80u) << 24;
     const unsigned full = ((1u << EXPONENT) - 1u) << MANTISSA;  // the exponent of inf and nan
     if (F::infinite ? u > full : u == 0x7fu) return __uint_as_float(sign | 0x7fc00000u);

@@ -242,6 +242,8 @@ class Target(Struct):
     #: swept elements. Measure: attention with long sequences.
     sweep_side: int = 16
     sweep_tiles: tuple[tuple[int, int], ...] = ((64, 32), (32, 32), (32, 16), (16, 16))
+    #: The same where tensor cores multiply: a warp has 16 of the owned elements.
+    tensor_tiles: tuple[tuple[int, int], ...] = ((128, 64), (64, 64), (64, 32), (64, 16))
     #: Features of products whose elements are made where they are used: a block holds its part of
     #: the operands in shared memory. Measure: attention with heads of that size.
     swept_features: int = 128

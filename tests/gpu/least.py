@@ -1,8 +1,8 @@
 """Times of the programs of tests/least_bytes: `python -m tests.gpu.least --share K/N [--jax]`.
 
 In: every N-th program from the K-th on. Out: a line of JSON each: seconds a call, the best of all
-rounds, beside the least bytes that it must move. Arguments are random. Programs compile side by side
-and are timed one at a time: whoever times holds a lock. `--jax` times JAX on the same texts.
+rounds, beside the least bytes that it must move. Arguments are random. Programs compile side by
+side and are timed one at a time: whoever times holds a lock. `--jax` times JAX on the same texts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ BELOW = {
 
 
 class _Stub(types.ModuleType):
-    """A module of ours that JAX has none of; whatever is asked of it is a class without contents."""
+    """A module of ours that JAX has none of; whatever is asked of it is an empty class."""
 
     __path__: list[str] = []
 
@@ -91,7 +91,7 @@ def values(name: str, argument: Any, all_shapes: list[tuple[int, ...]]) -> np.nd
     """Random ones."""
     rng, shape, dtype = np.random.default_rng(0), argument.shape, np.dtype(argument.dtype)
     count = min(int(np.prod(shape)), DRAWN)
-    if dtype == bool:
+    if dtype.kind == "b":
         drawn = rng.random(count) < 0.5
     elif dtype.kind in "iu":
         drawn = rng.integers(0, BELOW.get(name, all_shapes[0][0]), count)

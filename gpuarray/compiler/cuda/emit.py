@@ -16,11 +16,11 @@ from gpuarray.compiler.cuda.rows import RowsTemplate, SharedRowsTemplate
 from gpuarray.compiler.cuda.scan import ScanTemplate
 from gpuarray.compiler.cuda.scatter import ScatterTemplate
 from gpuarray.compiler.cuda.sort import SortTemplate
-from gpuarray.compiler.cuda.sweep import SweepTemplate
 from gpuarray.compiler.cuda.tables import TablesTemplate
 from gpuarray.compiler.cuda.template import PLAIN, Template
 from gpuarray.compiler.cuda.template import KernelSource as KernelSource
 from gpuarray.compiler.cuda.template import Options as Options
+from gpuarray.compiler.cuda.tensor_sweep import sweep_template
 from gpuarray.compiler.cuda.tiles import TilesTemplate
 from gpuarray.compiler.cuda.top import TopTemplate
 from gpuarray.compiler.cuda.user import user_source
@@ -82,5 +82,5 @@ def _template(kernel: Kernel, options: Options) -> Template:
         case Batch():
             return BatchTemplate(kernel, options)
         case Sweep():
-            return SweepTemplate(kernel, options)
+            return sweep_template(kernel)(kernel, options)
     raise AssertionError(f"{type(kernel).__name__} has no template")

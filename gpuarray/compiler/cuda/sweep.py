@@ -28,7 +28,14 @@ _NAME = re.compile(r"[\w.\[\]]+")
 
 
 class SweepTemplate(Template):
-    """One sweep: its tiles, the elements, and the fold or the product that reads them."""
+    """One sweep: its tiles, the elements, and the fold or the product that reads them.
+
+    A subclass may give the elements of a tile to other threads (`mine`, `theirs`, `column`), and
+    hold and multiply tiles in other ways.
+    """
+
+    #: Threads that have elements of one row.
+    beside_each_other = TARGET.sweep_side
 
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options)
@@ -41,11 +48,10 @@ class SweepTemplate(Template):
         sweep = self.sweep
         self.owned = math.prod(sweep.space[i] for i in sweep.owned)
         self.swept = math.prod(sweep.space[i] for i in sweep.swept)
-        self.columns = -(-sweep.features // TARGET.sweep_side)  # of the result, that a thread has
-        self.own_tile, self.tile = self._tiles()
-        self.own, self.beside = self.own_tile // TARGET.sweep_side, self.tile // TARGET.sweep_side
+        self.own_tile, self.tile = self.tiles()
+        self.share()
 
-    def _tiles(self) -> tuple[int, int]:
+    def tiles(self) -> tuple[int, int]:
         """The largest tiles that fit into shared memory."""
         # They are tried from the largest on: the more rows a tile has, the fewer times operands
         # are read.
@@ -53,6 +59,13 @@ class SweepTemplate(Template):
             if self.sweep.shared_bytes(own, beside) <= TARGET.shared_bytes:
                 return own, beside
         raise NoKernel(f"{self.kernel.name} needs more shared memory than a block has")
+
+    def share(self) -> None:
+        """Say how many elements of a tile a thread has, along both sides, and of the result."""
+        side = TARGET.sweep_side
+        self.threads = side * side
+        self.own, self.beside = self.own_tile // side, self.tile // side
+        self.columns = -(-self.sweep.features // side)
 
     # ---- places ----
     def place(self, read: Read, names: dict[int, str]) -> str:
@@ -87,10 +100,8 @@ class SweepTemplate(Template):
         # Blocks of one batch; the grid has them for each batch.
         blocks = -(-self.owned // self.own_tile)
         batches = math.prod(sweep.space[: sweep.batch])
-        s = Schedule(TARGET.sweep_side * TARGET.sweep_side, grid=batches * blocks)
-        # 16 x 16 threads; each has `own` x `beside` elements of the tile, so that an operand in a
-        # register is used in several products.
-        self.line(1, "const unsigned x = threadIdx.x % 16u, y = threadIdx.x / 16u;")
+        s = Schedule(self.threads, grid=batches * blocks)
+        self.name_thread()
         first = f"blockIdx.x % {n(blocks)} * {n(self.own_tile)}" if blocks > 1 else "0"
         self.line(1, f"const {self.index_type} own0 = {first};")
         self.batch = {}
@@ -98,17 +109,8 @@ class SweepTemplate(Template):
             batch = f"blockIdx.x / {n(blocks)}" if blocks > 1 else "blockIdx.x"
             self.name_position(1, "batch", batch)
             self.batch = self.define(1, "batch", range(sweep.batch), "b")
-        for k, f in enumerate(sweep.factors):
-            # One column more than the tile has: threads that go down a column hit different banks.
-            self.shared[f"mine{k}"] = f"float mine{k}[{f.steps}][{self.own_tile + 1}]"
-            self.shared[f"theirs{k}"] = f"float theirs{k}[{f.steps}][{self.tile + 1}]"
-            # The owned side stays in shared memory for the whole sweep.
-            self.load(1, f"mine{k}", f, owned=True)
+        self.declare_tiles()
         if sweep.other is not None:
-            # Elements of the tile as the second product reads them, by all threads of a row.
-            self.shared["w"] = f"float w[{self.tile}][{self.own_tile + 1}]"
-            if sweep.shared is None:
-                self.shared["v"] = f"float v[{self.tile}][{sweep.features}]"
             self.line(1, f"float sum[{self.own}][{self.columns}] = {{}};")
         self.begin()
         # Each iteration: a tile of operands, its elements, and their uses.
@@ -120,11 +122,9 @@ class SweepTemplate(Template):
         )
         self.line(2, "__syncthreads();", "the tile before is done with")
         # Tiles of both factors are loaded into shared memory, multiplied, and consumed immediately.
-        for k, f in enumerate(sweep.factors):
-            self.load(2, f"theirs{k}", f, owned=False)
-        if sweep.other is not None and sweep.shared is None:
-            self.load_other(sweep.other)
+        self.load_tiles()
         self.line(2, "__syncthreads();")
+        self.look_ahead()
         for k, f in enumerate(sweep.factors):
             self.multiply(k, f)
         self.elements()
@@ -148,6 +148,37 @@ class SweepTemplate(Template):
             f"{', '.join(done)}\n//   {self.own_tile} {what} a block, {self.tile} {beside} a turn"
         )
         return self.finish(s, note)
+
+    def name_thread(self) -> None:
+        """Name the places of a thread along both sides of a tile."""
+        # 16 x 16 threads; each has `own` x `beside` elements of the tile, so that an operand in a
+        # register is used in several products.
+        self.line(1, "const unsigned x = threadIdx.x % 16u, y = threadIdx.x / 16u;")
+
+    def declare_tiles(self) -> None:
+        """Declare the tiles in shared memory, and load those that are owned."""
+        sweep = self.sweep
+        for k, f in enumerate(sweep.factors):
+            # One column more than the tile has: threads that go down a column hit different banks.
+            self.shared[f"mine{k}"] = f"float mine{k}[{f.steps}][{self.own_tile + 1}]"
+            self.shared[f"theirs{k}"] = f"float theirs{k}[{f.steps}][{self.tile + 1}]"
+            # The owned side stays in shared memory for the whole sweep.
+            self.load(1, f"mine{k}", f, owned=True)
+        if sweep.other is not None:
+            # Elements of the tile as the second product reads them, by all threads of a row.
+            self.shared["w"] = f"float w[{self.tile}][{self.own_tile + 1}]"
+            if sweep.shared is None:
+                self.shared["v"] = f"float v[{self.tile}][{sweep.features}]"
+
+    def load_tiles(self) -> None:
+        """Bring the tiles of a turn to shared memory."""
+        for k, f in enumerate(self.sweep.factors):
+            self.load(2, f"theirs{k}", f, owned=False)
+        if self.sweep.other is not None and self.sweep.shared is None:
+            self.load_other(self.sweep.other)
+
+    def look_ahead(self) -> None:
+        """Begin what the next turn needs."""
 
     def load(self, depth: int, name: str, factor: Factor, owned: bool) -> None:
         """Bring a tile of an operand to shared memory, features first; zeros beyond the end."""
@@ -216,6 +247,15 @@ class SweepTemplate(Template):
         """The position of a thread's element in the swept tile."""
         return f"x * {self.beside}u + j" if self.beside > 1 else "x + j"
 
+    @property
+    def column(self) -> str:
+        """The feature of a thread's sum."""
+        return "x + c * 16u"
+
+    def keep(self, depth: int, value: str) -> None:
+        """Keep an element for the second product, whose threads may be others."""
+        self.line(depth, f"w[{self.theirs}][{self.mine}] = {value};")
+
     def elements(self) -> None:
         """Compute the value of each element from its products and the values read from memory."""
         sweep = self.sweep
@@ -274,7 +314,7 @@ class SweepTemplate(Template):
             # them.
             self.line(4, f"s0[i][j] = {value};")
         elif sweep.other is not None:
-            self.line(4, f"w[{self.theirs}][{self.mine}] = {value};")
+            self.keep(4, value)
         self.line(3, "}")
         self.line(2, "}")
 
@@ -314,8 +354,8 @@ class SweepTemplate(Template):
         self.line(3, "#pragma unroll")
         text = f"high = {larger.merge('high', 's0[i][j]')};"
         self.line(3, f"for (unsigned j = 0; j < {self.beside}u; ++j) {text}")
-        # The 16 threads of a row agree on its largest element; the sums so far are scaled to it.
-        self.line(3, f"high = ga_warp_reduce<16>(high, {self.merger(larger.merger)});")
+        # The threads of a row agree on its largest element; the sums so far are scaled to it.
+        self.line(3, f"high = {self.over_row('high', larger)};")
         # A row of nothing but -inf has no largest element to subtract: -inf - -inf is nan.
         self.line(3, "const float from = high == -GA_INFF ? 0.0f : high;")
         self.line(3, f"const float shrink = {power('most[i] - from')};")
@@ -326,12 +366,16 @@ class SweepTemplate(Template):
         self.line(3, f"for (unsigned j = 0; j < {self.beside}u; ++j) {{")
         self.line(4, f"const float weight = {power('s0[i][j] - from')};")
         self.line(4, "total[i] = total[i] + weight;")
-        self.line(4, f"w[{self.theirs}][{self.mine}] = weight;")
+        self.keep(4, "weight")
         self.line(3, "}")
         self.line(3, "#pragma unroll")
         text = "sum[i][c] = sum[i][c] * shrink;"
         self.line(3, f"for (unsigned c = 0; c < {self.columns}u; ++c) {text}")
         self.line(2, "}")
+
+    def over_row(self, name: str, reducer: Reducer) -> str:
+        """A partial result merged over the threads of a row, as text."""
+        return f"ga_warp_reduce<{self.beside_each_other}>({name}, {self.merger(reducer.merger)})"
 
     def accumulate(self) -> None:
         """Multiply the elements of a tile with the second operand."""
@@ -346,10 +390,10 @@ class SweepTemplate(Template):
         # If 16 does not divide the features, some threads have none at the end.
         guard = ""
         if self.sweep.features % TARGET.sweep_side:
-            guard = f"if (x + c * 16u < {self.number(self.sweep.features)}) "
+            guard = f"if ({self.column} < {self.number(self.sweep.features)}) "
         shared = self.sweep.shared
         # The tile of a factor has features first.
-        read = "v[k][x + c * 16u]" if shared is None else f"theirs{shared}[x + c * 16u][k]"
+        read = f"v[k][{self.column}]" if shared is None else f"theirs{shared}[{self.column}][k]"
         text = f"sum[i][c] = fmaf(w[k][{self.mine}], {read}, sum[i][c]);"
         self.line(5, guard + text)
         self.line(2, "}")
@@ -359,15 +403,13 @@ class SweepTemplate(Template):
         sweep, n = self.sweep, self.number
         self.line(1, "#pragma unroll")
         self.line(1, f"for (unsigned i = 0; i < {self.own}u; ++i) {{")
-        # The 16 threads of a row each have a part of its columns: half a warp.
+        # The threads of a row each have a part of its columns.
         reducer = Reducer(sweep.fold) if sweep.fold is not None else None
         if reducer is not None:
-            self.line(2, f"state[i] = ga_warp_reduce<16>(state[i], {self.merger(reducer.merger)});")
+            self.line(2, f"state[i] = {self.over_row('state[i]', reducer)};")
         if sweep.online is not None:
             adder = Reducer(sweep.online.total)
-            self.line(
-                2, f"const float whole = ga_warp_reduce<16>(total[i], {self.merger(adder.merger)});"
-            )
+            self.line(2, f"const float whole = {self.over_row('total[i]', adder)};")
         self.name_position(2, "own", f"own0 + {self.mine}")
         if self.owned % self.own_tile:
             self.line(2, f"if (own >= {n(self.owned)}) continue;")
@@ -386,9 +428,10 @@ class SweepTemplate(Template):
             names |= {sweep.feature: "f"}
             self.line(2, "#pragma unroll")
             self.line(2, f"for (unsigned c = 0; c < {self.columns}u; ++c) {{")
-            self.line(3, "const unsigned f = x + c * 16u;")
+            self.line(3, f"const unsigned f = {self.column};")
             text = "sum[i][c] / whole" if sweep.online is not None else "sum[i][c]"
-            guard = f"if (f < {n(sweep.features)}) " if sweep.features % TARGET.sweep_side else ""
+            there = self.columns * self.beside_each_other
+            guard = f"if (f < {n(sweep.features)}) " if sweep.features < there else ""
             to = ct.index_text(sweep.place, names, self.suffix) if sweep.place != Index() else "0"
             self.line(3, f"{guard}{self.out_name[v]}[{to}] = {self.stored(text, v)};")
             self.line(2, "}")

@@ -15,6 +15,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
+from gpuarray.compiler.cuda.emit import emit
 from gpuarray.compiler.lower.kernel import Kernel, Sweep
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.core.graph import Eqn
@@ -118,6 +119,18 @@ def test_plain_attention_is_one_kernel(sweeping, f):
     (q, k, v), _, _ = operands(1, shared=2)
     assert [type(s) for s in steps(f, q, k, v)] == [Sweep]
     near(on_simulator(f, (q, k, v))[0], attention64(q, k, v))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("width", [4, 12, 24, 64])
+def test_every_width_of_short_floats(sweeping, width, dtype):
+    """Tensor cores take 16 features at a time, and vectors 8: what is missing is zero."""
+    long = 2 * width + 70
+    (q, k, v), _, _ = operands(5, 1, long, long + 1, 2, 2, width, dtype)
+    (kernel,) = sweeps(nn.dot_product_attention, q, k, v)
+    assert "ga_add_product<" in emit(kernel).text
+    found = on_simulator(nn.dot_product_attention, (q, k, v))[0]
+    near(found, attention64(q, k, v), dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])

@@ -1,0 +1,247 @@
+"""Sweeps whose operands have 16 bits: both products are those of tensor cores.
+
+Floor 3. In: a Sweep kernel. Out: its KernelSource. A warp owns 16 rows. Its threads have elements
+as the instructions leave them: of two rows, 8 apart, every fourth pair of columns. Weights go from
+the sums of the first product to the operand of the second without leaving their thread. Tiles are
+in shared memory as in memory, a row of features each; those of the next turn are read while this
+one is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuarray.compiler.cuda.sweep import SweepTemplate
+from gpuarray.compiler.lower.kernel import Kernel, NoKernel
+from gpuarray.compiler.rewrite.sweep import Factor, Read, SweepSpace
+from gpuarray.compiler.text import types as ct
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Var
+from gpuarray.core.index import Index
+from gpuarray.core.target import TARGET
+
+#: Numbers of 16 bits in an access of 16 bytes, and in the side of a product of a warp.
+_WIDE, _SIDE = 8, 16
+
+
+def has_tensor_cores(sweep: SweepSpace, operands: Sequence[ShapedArray]) -> bool:
+    """Whether all operands of the products of a sweep are of one type that tensor cores take."""
+    reads = [r for f in sweep.factors for r in (f.row, f.column)]
+    reads += [] if sweep.other is None else [sweep.other]
+    (dtype, *others) = {operands[r.source].dtype.name for r in reads}
+    return not others and dtype in ("float16", "bfloat16")
+
+
+class TensorSweepTemplate(SweepTemplate):
+    """A sweep in which each warp has 16 rows."""
+
+    beside_each_other = 4
+
+    def tiles(self) -> tuple[int, int]:
+        """The largest tiles that fit into shared memory."""
+        self.kind = ct.memory_type(self.operands[self.sweep.factors[0].row.source].aval)
+        self.features = -(-self.sweep.features // _SIDE) * _SIDE
+        for own, beside in TARGET.tensor_tiles:
+            words = sum((own + beside) * self.pitch(f.steps) for f in self.sweep.factors)
+            if self.sweep.other is not None and self.sweep.shared is None:
+                words += beside * self.pitch(self.features)
+            if words * 2 * _WIDE <= TARGET.shared_bytes and (own <= self.owned or own == 64):
+                return own, beside
+        raise NoKernel(f"{self.kernel.name} needs more shared memory than a block has")
+
+    @staticmethod
+    def pitch(features: int) -> int:
+        """Vectors from a row of a tile to the next: one more than it has, so that eight rows are in
+        different banks.
+        """
+        return -(-features // _SIDE) * _SIDE // _WIDE + 1
+
+    def share(self) -> None:
+        """A thread has two rows, and of 8 columns two."""
+        self.threads = self.own_tile // _SIDE * 32
+        self.own, self.beside, self.columns = 2, self.tile // 4, self.features // 4
+
+    def name_thread(self) -> None:
+        """Name the places of a thread."""
+        self.line(1, "const unsigned lane = threadIdx.x % 32u, mine = threadIdx.x / 32u * 16u;")
+        self.line(1, "const unsigned x = lane % 4u * 2u, y = mine + lane / 4u;")
+
+    @property
+    def mine(self) -> str:
+        """The position of a thread's element in the owned tile."""
+        return "y + i * 8u"
+
+    @property
+    def theirs(self) -> str:
+        """The position of a thread's element in the swept tile."""
+        return "x + j / 2u * 8u + j % 2u"
+
+    @property
+    def column(self) -> str:
+        """The feature of a thread's sum."""
+        return "x + c / 2u * 8u + c % 2u"
+
+    def keep(self, depth: int, value: str) -> None:
+        """The second product has its elements from where the first left its sums."""
+        self.line(depth, f"s0[i][j] = {value};")
+
+    # ---- tiles ----
+    def declare_tiles(self) -> None:
+        """Declare the tiles; load those that are owned, and begin to read the first of others."""
+        sweep = self.sweep
+        rows = sweep.owns_rows
+        # Name, where it is read and how many features it has.
+        self.swept_tiles: list[tuple[str, Read, int]] = []
+        for k, f in enumerate(sweep.factors):
+            self.tile_of(f"mine{k}", self.own_tile, f.steps)
+            self.load_owned(f"mine{k}", f)
+            self.swept_tiles.append((f"theirs{k}", f.column if rows else f.row, f.steps))
+        if sweep.other is not None and sweep.shared is None:
+            self.swept_tiles.append(("v", sweep.other, sweep.features))
+        for name, read, features in self.swept_tiles:
+            self.tile_of(name, self.tile, features)
+            self.declare_reader(name, read, features)
+        self.look(1, "0")
+
+    def tile_of(self, name: str, rows: int, features: int) -> None:
+        """Declare a tile in shared memory."""
+        kind = f"ga_vec<{self.kind}, {_WIDE}>"
+        self.shared[name] = f"{kind} {name}[{rows}][{self.pitch(features)}]"
+
+    def turns(self, rows: int, features: int) -> tuple[int, int]:
+        """Vectors in a row of a tile, and how often all threads read one."""
+        across = self.pitch(features) - 1
+        return across, -(-rows * across // self.threads)
+
+    def load_owned(self, name: str, factor: Factor) -> None:
+        """Bring the owned tile of a factor to shared memory."""
+        read = factor.row if self.sweep.owns_rows else factor.column
+        across, _ = self.turns(self.own_tile, factor.steps)
+        count = self.number(self.own_tile * across)
+        self.line(1, f"for (unsigned i = threadIdx.x; i < {count}; i += {self.threads}u) {{")
+        self.vector(2, f"{name}[i / {across}u][i % {across}u]", read, factor.steps, owned=True)
+        self.line(1, "}")
+
+    def declare_reader(self, name: str, read: Read, features: int) -> None:
+        """Write a function that reads a tile of the swept side into registers."""
+        _, turns = self.turns(self.tile, features)
+        self.line(1, f"ga_vec<{self.kind}, {_WIDE}> {name}_next[{turns}];")
+        self.line(1, f"const auto read_{name} = [&]({self.index_type} at0) {{")
+        self.over_tile(2, turns)
+        self.vector(3, f"{name}_next[u]", read, features, owned=False)
+        self.line(2, "}")
+        self.line(1, "};")
+
+    def over_tile(self, depth: int, turns: int) -> None:
+        """Open the loop over a thread's vectors of a tile."""
+        self.line(depth, "#pragma unroll")
+        self.line(depth, f"for (unsigned u = 0; u < {turns}u; ++u) {{")
+        self.line(depth + 1, f"const unsigned i = u * {self.threads}u + threadIdx.x;")
+
+    def vector(self, depth: int, to: str, read: Read, features: int, owned: bool) -> None:
+        """Read a vector of a tile, number i of it; zeros beyond the ends."""
+        first, rows = ("own0", self.own_tile) if owned else ("at0", self.tile)
+        length, axes = (self.owned, self.sweep.owned) if owned else (self.swept, self.sweep.swept)
+        across, _ = self.turns(rows, features)
+        where = f"const {self.index_type} f = i % {across}u * 8u, at = {first} + i / {across}u;"
+        self.line(depth, where)
+        names = self.batch | {self.sweep.feature: "f"}
+        v = self.operands[read.source]
+        self.touched.note(v, read.index)
+        tests = [f"at < {self.number(length)}"] if length % rows else []
+        if self.is_wide(read.index, features):
+            names |= self.define(depth, "at", axes, "t")
+            value = f"ga_load<{_WIDE}>({self.in_name[v]} + {self.text_of(read.index, names)})"
+            tests += [f"f < {features}u"] if features < across * _WIDE else []
+            if tests:
+                zero = f"ga_same<ga_vec<{self.kind}, {_WIDE}>>({self.kind}(0.0f))"
+                value = f"{' && '.join(tests)} ? {value} : {zero}"
+            self.line(depth, f"{to} = {value};")
+            return
+        # One by one: a GPU reads vectors at multiples of their size only.
+        names |= self.define(depth, "at", axes, "t") | {self.sweep.feature: "(f + e)"}
+        value = f"{self.in_name[v]}[{self.text_of(read.index, names)}]"
+        tests += [f"f + e < {features}u"] if features < across * _WIDE else []
+        if tests:
+            value = f"{' && '.join(tests)} ? {value} : {self.kind}(0.0f)"
+        self.line(depth, "#pragma unroll")
+        self.line(depth, f"for (unsigned e = 0; e < {_WIDE}u; ++e) {to}.v[e] = {value};")
+
+    def text_of(self, index: Index, names: dict) -> str:
+        """A position as text."""
+        return ct.index_text(index, names, self.suffix) if index != Index() else "0"
+
+    def is_wide(self, index: Index, features: int) -> bool:
+        """Whether features are neighbours, and every eighth is at a multiple of 16 bytes."""
+        own = [(a, k) for a, k in index.terms if self.sweep.feature in a.axes]
+        others = [k for a, k in index.terms if self.sweep.feature not in a.axes]
+        neighbours = len(own) == 1 and own[0] == (Index.axis(self.sweep.feature, features).terms[0])
+        aligned = not any(k % _WIDE for k in (*others, index.constant))
+        return self.aligned and neighbours and aligned and not features % _WIDE
+
+    def load_tiles(self) -> None:
+        """Bring what was read to shared memory."""
+        for name, _, features in self.swept_tiles:
+            across, turns = self.turns(self.tile, features)
+            self.over_tile(2, turns)
+            guard = f"if (i < {self.tile * across}u) " if self.tile * across % self.threads else ""
+            self.line(3, f"{guard}{name}[i / {across}u][i % {across}u] = {name}_next[u];")
+            self.line(2, "}")
+
+    def look_ahead(self) -> None:
+        """Begin to read the tiles of the next turn."""
+        self.look(2, f"at0 + {self.number(self.tile)}")
+
+    def look(self, depth: int, at: str) -> None:
+        """Begin to read the tiles from a place on, if there are any."""
+        guard = f"if ({at} < {self.number(self.swept)}) " if depth > 1 else ""
+        calls = [f"read_{name}({at})" for name, *_ in self.swept_tiles]
+        self.line(depth, f"{guard}{', '.join(calls)};", "the next tiles" if guard else "")
+
+    # ---- products ----
+    def multiply(self, k: int, factor: Factor) -> None:
+        """The elements of a product that a thread has."""
+        self.line(2, f"float s{k}[2][{self.beside}] = {{}};")
+        self.line(2, "#pragma unroll")
+        steps = -(-factor.steps // _SIDE)
+        self.line(2, f"for (unsigned f = 0; f < {steps}u; ++f) {{", "16 features")
+        row = f"mine{k}[mine + lane % 16u][f * 2u + lane / 16u]"
+        self.line(3, f"const ga_fragment a = ga_read_fragment(&{row});")
+        self.line(3, "#pragma unroll")
+        self.line(3, f"for (unsigned j = 0; j < {self.beside}u; j += 4u) {{")
+        column = f"theirs{k}[j * 4u + lane / 16u * 8u + lane % 8u][f * 2u + lane / 8u % 2u]"
+        self.line(4, f"const ga_fragment b = ga_read_fragment(&{column});")
+        self.add_products(4, f"s{k}", "j")
+        self.line(3, "}")
+        self.line(2, "}")
+
+    def add_products(self, depth: int, to: str, at: str) -> None:
+        """Add two products of fragments, side by side."""
+        for half in range(2):
+            place = at if not half else f"{at} + 2u"
+            sums = f"&{to}[0][{place}], &{to}[1][{place}]"
+            words = f"b.w[{2 * half}], b.w[{2 * half + 1}]"
+            self.line(depth, f"ga_add_product<{self.kind}>({sums}, a, {words});")
+
+    def accumulate(self) -> None:
+        """Multiply the elements of a tile with the second operand."""
+        shared = self.sweep.shared
+        name = "v" if shared is None else f"theirs{shared}"
+        self.line(2, "#pragma unroll")
+        self.line(2, f"for (unsigned j = 0; j < {self.beside}u; j += 4u) {{", "16 of the tile")
+        self.line(3, f"const ga_fragment a = ga_as_fragment<{self.kind}>(&s0[0][j], &s0[1][j]);")
+        self.line(3, "#pragma unroll")
+        self.line(3, f"for (unsigned c = 0; c < {self.columns}u; c += 4u) {{")
+        row = f"{name}[j * 4u + lane % 16u][c / 2u + lane / 16u]"
+        self.line(4, f"const ga_fragment b = ga_read_turned(&{row});")
+        self.add_products(4, "sum", "c")
+        self.line(3, "}")
+        self.line(2, "}")
+
+
+def sweep_template(kernel: Kernel) -> type[SweepTemplate]:
+    """The template of a sweep's kernel."""
+    (member,) = kernel.group.members
+    operands = [a.aval for a in member.eqn.invars if isinstance(a, Var)]
+    cores = has_tensor_cores(member.eqn.params["sweep"], operands)
+    return TensorSweepTemplate if cores else SweepTemplate

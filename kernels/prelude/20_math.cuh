@@ -19,6 +19,19 @@ GA_BOTH(ga_exp, exp)
 //@ ga_exp2
 GA_BOTH(ga_exp2, exp2)
 
+//@ ga_coarse_exp2 ga_coarse_exp
+// A GPU's own instruction: 2 units in the last place of the power, and what rounding x * log2(e) leaves.
+GA_INLINE float ga_coarse_exp2(float x) {
+#ifndef GA_HOST
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power;
+#else
+    return exp2f(x);
+#endif
+}
+GA_INLINE float ga_coarse_exp(float x) { return ga_coarse_exp2(x * 1.4426950408889634f); }
+
 //@ ga_expm1
 GA_LONG(ga_expm1, expm1)
 

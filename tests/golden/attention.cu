@@ -82,12 +82,12 @@ extern "C" __global__ void __launch_bounds__(256) k0_sweep(
             for (unsigned j = 0; j < 16u; ++j) high = ga_max(high, s0[i][j]);
             high = ga_warp_reduce<4>(high, [](float p, float q) -> float { return ga_max(p, q); });
             const float from = high == -GA_INFF ? 0.0f : high;
-            const float shrink = ga_exp(most[i] - from);
+            const float shrink = ga_coarse_exp(most[i] - from);
             most[i] = high;
             total[i] = total[i] * shrink;
             #pragma unroll
             for (unsigned j = 0; j < 16u; ++j) {
-                const float weight = ga_exp(s0[i][j] - from);
+                const float weight = ga_coarse_exp(s0[i][j] - from);
                 total[i] = total[i] + weight;
                 s0[i][j] = weight;
             }

@@ -15,7 +15,7 @@ import re
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.lower.kernel import Kernel, NoKernel
 from gpuarray.compiler.lower.schedule import Schedule
-from gpuarray.compiler.rewrite.sweep import Factor, Read, SweepSpace
+from gpuarray.compiler.rewrite.sweep import Factor, Online, Read, SweepSpace
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer, expression
 from gpuarray.compiler.text.reader import bracketed
@@ -344,10 +344,14 @@ class SweepTemplate(Template):
             text = "most[i] = -GA_INFF, total[i] = 0.0f;"
             self.line(1, f"for (unsigned i = 0; i < {self.own}u; ++i) {text}")
 
-    def rescale(self, online) -> None:
+    def exponential(self, online: Online) -> Eqn:
+        """The equation that makes weights of differences of scores."""
+        return online.exponential
+
+    def rescale(self, online: Online) -> None:
         """Turn scores into weights: earlier sums shrink when a larger score appears."""
         larger = Reducer(online.largest)
-        power = lambda text: expression(online.exponential, [text])[0]
+        power = lambda text: expression(self.exponential(online), [text])[0]
         self.line(2, "#pragma unroll")
         self.line(2, f"for (unsigned i = 0; i < {self.own}u; ++i) {{", "the largest so far")
         self.line(3, "float high = most[i];")

@@ -13,15 +13,18 @@ from collections.abc import Sequence
 
 from gpuarray.compiler.cuda.sweep import SweepTemplate
 from gpuarray.compiler.lower.kernel import Kernel, NoKernel
-from gpuarray.compiler.rewrite.sweep import Factor, Read, SweepSpace
+from gpuarray.compiler.rewrite.sweep import Factor, Online, Read, SweepSpace
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.graph import Var
+from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.index import Index
 from gpuarray.core.target import TARGET
+from gpuarray.primitives.elementwise.transcendental import Tolerance
 
 #: Numbers of 16 bits in an access of 16 bytes, and in the side of a product of a warp.
 _WIDE, _SIDE = 8, 16
+#: The error of weights that shows no more once they are rounded to 11 bits, or 8.
+_ENOUGH = Tolerance(rtol=2.0**-16)
 
 
 def has_tensor_cores(sweep: SweepSpace, operands: Sequence[ShapedArray]) -> bool:
@@ -84,6 +87,12 @@ class TensorSweepTemplate(SweepTemplate):
     def keep(self, depth: int, value: str) -> None:
         """The second product has its elements from where the first left its sums."""
         self.line(depth, f"s0[i][j] = {value};")
+
+    def exponential(self, online: Online) -> Eqn:
+        """Weights are rounded to 16 bits: they need no more than a few digits."""
+        eqn = online.exponential
+        known = "accuracy" in eqn.params and eqn.params["accuracy"] is None
+        return eqn.replace(params=eqn.params | {"accuracy": _ENOUGH}) if known else eqn
 
     # ---- tiles ----
     def declare_tiles(self) -> None:

@@ -38,7 +38,8 @@ class Tolerance(Struct):
 
     Functions of float32 are computed in float64 where fewer units in the last place, or as much in
     `rtol`, are accepted than float32 gives: 5 on a CPU, 4 in kernels. So they are where only `atol`
-    is given.
+    is given. Kernels for a GPU take its instruction for exponentials, which is coarser, where an
+    `rtol` of 2**-16 or more is accepted.
     """
 
     atol: float = 0.0
@@ -58,6 +59,8 @@ _ACCURACY = {"accuracy": None}
 #: Accuracy of float32 functions in units in the last place, if none is requested: NumPy's
 #: vectorised loops, and CUDA's functions (tanf is the least exact).
 _NUMPY_ULPS, _CUDA_ULPS = 5, 4
+#: The relative error of exponentials by a GPU's own instruction: the product before it is rounded.
+_COARSE = 2.0**-16
 
 
 def _asks_for_double(dtype, accuracy: AccuracyMode | Tolerance | None, usual: int) -> bool:
@@ -70,11 +73,12 @@ def _asks_for_double(dtype, accuracy: AccuracyMode | Tolerance | None, usual: in
     return True
 
 
-def _with_accuracy(name: str, usual_pick, usual_text, rough: bool):
+def _with_accuracy(name: str, usual_pick, usual_text, rough: bool, coarse: bool):
     """The rules of a function for NumPy and CUDA, by the requested accuracy.
 
     `rough` says that NumPy's vectorised loop errs by more than 2 units: a few numbers are then
     computed in float64 anyway. Finite differences, which magnify the error, are made of few.
+    `coarse`: CUDA has a text for those who accept errors of 2**-16.
     """
 
     def pick(avals, accuracy=None):
@@ -87,6 +91,9 @@ def _with_accuracy(name: str, usual_pick, usual_text, rough: bool):
     def text(avals, accuracy=None) -> str:
         if _asks_for_double(avals[0].dtype, accuracy, _CUDA_ULPS):
             return f"(float)ga_{name}((double){{0}})"
+        accepted = accuracy.rtol if isinstance(accuracy, Tolerance) else 0.0
+        if coarse and avals[0].dtype == np.float32 and accepted >= _COARSE:
+            return f"ga_coarse_{name}({{0}})"
         return usual_text(avals)
 
     return pick, text
@@ -101,6 +108,7 @@ def _function(
     weight: float,
     accuracy: bool = False,
     rough: bool = False,
+    coarse: bool = False,
     rewrite: Rewrite = NO_REWRITE,
 ) -> Primitive:
     """Define a function of one operand; derivative(t, y, x) is the tangent of y = f(x) along t."""
@@ -108,7 +116,7 @@ def _function(
     pick = by_dtype(floating=real, complex=complex)
     text = by_class(f"ga_{name}({{0}})", complex=f"ga_c{name}({{0}})")
     if accuracy:
-        pick, text = _with_accuracy(name, pick, text, rough)
+        pick, text = _with_accuracy(name, pick, text, rough, coarse)
     return elementwise(
         name,
         dtypes=accepted,
@@ -169,6 +177,7 @@ exp_p = _function(
     weight=8,
     accuracy=True,
     rough=True,
+    coarse=True,
     derivative=lambda t, y, x, **_: do.mul(t, y),
     rewrite=Rewrite(algebra="exponential"),
 )
@@ -179,6 +188,7 @@ exp2_p = _function(
     weight=8,
     accuracy=True,
     rough=True,
+    coarse=True,
     derivative=lambda t, y, x, **_: do.mul(do.log(constant(x, 2), accuracy=None), do.mul(t, y)),
 )
 expm1_p = _function(

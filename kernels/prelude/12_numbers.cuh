@@ -78,13 +78,20 @@ template <int N, class T> GA_INLINE T ga_power(T x) {
     else return ga_power_times<N / 2>(x, ga_product(x, x));
 }
 
+//@ ga_to_int
+// Towards zero; a GPU saturates.
+#ifndef GA_HOST
+GA_INLINE int ga_to_int(float x) { return __float2int_rz(x); }
+GA_INLINE int ga_to_int(double x) { return __double2int_rz(x); }
+#endif
+
 //@ ga_saturate
 // A float as an integer: towards zero; nan gives 0, out of range saturates.
 template <class T, class F> GA_INLINE T ga_saturate(F x) {
 #ifndef GA_HOST
     if constexpr (sizeof(T) < sizeof(int) || (sizeof(T) == sizeof(int) && (T)-1 < (T)0)) {
-        // A GPU's own conversion to int saturates: what is left is to cut off what T has not.
-        const int whole = x == x ? (int)x : 0, low = ga_lowest<T>(), high = ga_highest<T>();
+        // What is left is to cut off what T has not.
+        const int whole = x == x ? ga_to_int(x) : 0, low = ga_lowest<T>(), high = ga_highest<T>();
         return (T)(whole < low ? low : whole > high ? high : whole);
     }
 #endif

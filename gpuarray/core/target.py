@@ -250,8 +250,8 @@ class Target(Struct):
     #: Bytes of elements that are worth it: fewer stay in the caches between two kernels.
     #: Measure: attention over short sequences.
     swept_bytes: int = 8 << 20
-    #: With short floats and more features than this a library's product is several times as fast,
-    #: since it has tensor cores. Measure: attention in bfloat16.
+    #: With short floats and more features than this, a derivative of attention is several times as
+    #: fast by a library's products, which make the scores once. Measure: attention in bfloat16.
     swept_short: int = 32
     #: From this many bytes on, the scores are too large to keep in memory with other arrays.
     swept_scores: int = 1 << 30

@@ -266,7 +266,7 @@ class _Space:
                 # Its folds are available already: a second product with the same weights is a
                 # separate sweep.
                 made = self.plain(eqn)
-            if made is None or not self.is_worth(made[0]):
+            if made is None:
                 return {}
             sweep, sources, outs = made
             if len(outs) > 1:
@@ -275,7 +275,9 @@ class _Space:
             also = {v for v in outs if v not in eqn.outvars}
             found |= {id(e): None for e in eqns if also.intersection(e.outvars)}
             found[id(eqn)] = swept(sweep, sources, outs, eqn.site)
-        return found if self.saves([e for e in found.values() if e is not None], summed) else {}
+        kept = [e for e in found.values() if e is not None]
+        worth = all(self.is_worth(e.params["sweep"]) for e in kept)
+        return found if worth and self.saves(kept, summed) else {}
 
     def saves(self, sweeps: Sequence[Eqn], summed: Sequence[Eqn]) -> bool:
         """Whether sweeps move less than the products alone would."""
@@ -295,9 +297,11 @@ class _Space:
             return False
         if sweep.shared_bytes(*TARGET.sweep_tiles[-1]) > TARGET.shared_bytes:
             return False
-        # Products of short floats are much faster in a library, which has tensor cores.
+        # A derivative makes its scores again for every result. Where they are products of short
+        # floats, a library is faster, as long as they fit into memory.
         short = any(e.invars[0].aval.dtype.name in _NARROW for e in self.products.values())
-        if short and widest > TARGET.swept_short and 4 * size < TARGET.swept_scores:
+        again = sweep.online is None and widest > TARGET.swept_short
+        if short and again and 4 * size < TARGET.swept_scores:
             return False
         return batch * -(-owned // 64) >= TARGET.multiprocessors // 2
 

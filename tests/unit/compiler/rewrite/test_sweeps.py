@@ -259,12 +259,14 @@ def test_bytes_of_its_derivative(dtype, moved):
 def test_where_it_is_not_worth_it():
     small = ga.ShapeDtypeStruct((2, 128, 4, 64), "float32")
     assert not sweeps(nn.dot_product_attention, small, small, small)
-    # Short floats with wide heads are for tensor cores, as long as the scores fit.
-    short = ga.ShapeDtypeStruct((1, 2048, 16, 64), "bfloat16")
-    assert not sweeps(nn.dot_product_attention, short, short, short)
-    assert sweeps(nn.dot_product_attention, *[ga.ShapeDtypeStruct(short.shape, "float32")] * 3)
+    # Derivatives make scores again: of short floats with wide heads they stay, as long as they fit.
+    wide = ga.ShapeDtypeStruct((1, 2048, 16, 64), "bfloat16")
     narrow = ga.ShapeDtypeStruct((1, 2048, 16, 32), "bfloat16")
-    assert sweeps(nn.dot_product_attention, narrow, narrow, narrow)
+    long = ga.ShapeDtypeStruct(wide.shape, "float32")
+    assert all(sweeps(nn.dot_product_attention, x, x, x) for x in (wide, narrow, long))
+    loss = lambda *a: nn.dot_product_attention(*a).astype("float32").sum()
+    assert not sweeps(ga.grad(loss, (0, 1, 2)), wide, wide, wide)
+    assert sweeps(ga.grad(loss, (0, 1, 2)), narrow, narrow, narrow)
     # One query at a time has nothing to sweep for.
     one = ga.ShapeDtypeStruct((8, 1, 16, 64), "float32")
     cache = ga.ShapeDtypeStruct((8, 4096, 16, 64), "float32")

@@ -250,8 +250,8 @@ class Rewrite(Struct):
         The equation of another Loop; its operands are set afterwards.
     algebra : str or (eqn) -> str
         The algebraic property of its values: "exponential" (f(x - y) is f(x) / f(y)), "difference",
-        "quotient", "larger" (of two values), "squared", "conversion" (to another dtype), or
-        "contributions" (their sum, in any order).
+        "quotient", "larger" (of two values), "squared", "choice" (by the first operand),
+        "conversion" (to another dtype), or "contributions" (their sum, in any order).
     """
 
     same_as: Callable[[Any], Any] | None = None

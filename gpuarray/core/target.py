@@ -250,6 +250,8 @@ class Target(Struct):
     #: Bytes of elements that are worth it: fewer stay in the caches between two kernels.
     #: Measure: attention over short sequences.
     swept_bytes: int = 8 << 20
+    #: Operations behind one another that each element takes rather than to read their result.
+    swept_depth: int = 4
     #: With short floats and more features than this, a derivative of attention is several times as
     #: fast by a library's products, which make the scores once. Measure: attention in bfloat16.
     swept_short: int = 32

@@ -15,7 +15,7 @@ import re
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.lower.kernel import Kernel, NoKernel
 from gpuarray.compiler.lower.schedule import Schedule
-from gpuarray.compiler.rewrite.sweep import Factor, Online, Read, SweepSpace
+from gpuarray.compiler.rewrite.sweep import Computed, Factor, Online, Read, SweepSpace
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer, expression
 from gpuarray.compiler.text.reader import bracketed
@@ -75,6 +75,16 @@ class SweepTemplate(Template):
         at = ct.index_text(read.index, names, self.suffix) if read.index != Index() else "0"
         return self.read_from(f"{self.in_name[v]}[{at}]", v.aval)
 
+    def computed(self, value: Computed, names: dict[int, str]) -> str:
+        """A value that depends on the place of an element, as text."""
+        texts = [ct.index_text(at, names, self.suffix) for at in value.places]
+        for a in value.operands:
+            literal = isinstance(a, Literal)
+            texts.append(ct.constant(a.val, a.aval) if literal else self.computed(a, names))
+        texts = [t if _NAME.fullmatch(t) else bracketed(t) for t in texts]
+        (text,) = expression(value.eqn, texts)
+        return text
+
     def define(self, depth: int, position: str, axes: range, prefix: str) -> dict[int, str]:
         """Define the positions along axes from their common one; return their names."""
         lengths = [(i, self.sweep.space[i]) for i in axes if self.sweep.space[i] > 1]
@@ -125,6 +135,7 @@ class SweepTemplate(Template):
         self.load_tiles()
         self.line(2, "__syncthreads();")
         self.look_ahead()
+        self.skip()
         for k, f in enumerate(sweep.factors):
             self.multiply(k, f)
         self.elements()
@@ -179,6 +190,9 @@ class SweepTemplate(Template):
 
     def look_ahead(self) -> None:
         """Begin what the next turn needs."""
+
+    def skip(self) -> None:
+        """Leave out what adds nothing."""
 
     def load(self, depth: int, name: str, factor: Factor, owned: bool) -> None:
         """Bring a tile of an operand to shared memory, features first; zeros beyond the end."""
@@ -294,8 +308,11 @@ class SweepTemplate(Template):
                 known[v] = ct.constant(read.val, read.aval)
                 continue
             known[v] = f"x{k}"
-            text = f"const {ct.value_type(v.aval)} x{k} = {self.place(read, names)};"
-            self.line(depth, text)
+            if isinstance(read, Computed):
+                value = self.computed(read, names)
+            else:
+                value = self.place(read, names)
+            self.line(depth, f"const {ct.value_type(v.aval)} x{k} = {value};")
         for k, eqn in enumerate(sweep.members):
             known[eqn.outvars[0]] = self.pointwise(depth, f"v{k}", eqn, known)
         value = known[sweep.value]

@@ -13,11 +13,13 @@ from collections.abc import Sequence
 
 from gpuarray.compiler.cuda.sweep import SweepTemplate
 from gpuarray.compiler.lower.kernel import Kernel, NoKernel
-from gpuarray.compiler.rewrite.sweep import Factor, Online, Read, SweepSpace
+from gpuarray.compiler.rewrite.sweep import Computed, Factor, Online, Read, SweepSpace
 from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.reader import bracketed
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.graph import Eqn, Var
+from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.index import Index
+from gpuarray.core.rewrite import algebra_of
 from gpuarray.core.target import TARGET
 from gpuarray.primitives.elementwise.transcendental import Tolerance
 
@@ -206,6 +208,50 @@ class TensorSweepTemplate(SweepTemplate):
         guard = f"if ({at} < {self.number(self.swept)}) " if depth > 1 else ""
         calls = [f"read_{name}({at})" for name, *_ in self.swept_tiles]
         self.line(depth, f"{guard}{', '.join(calls)};", "the next tiles" if guard else "")
+
+    # ---- tiles that add nothing ----
+    def mask(self) -> tuple[Computed, str, bool] | None:
+        """A condition on the place of a score under which it is a constant: with the constant, and
+        whether that is chosen where the condition holds.
+        """
+        leaves = dict(self.sweep.leaves)
+        made = [e for e in self.sweep.members if self.sweep.value in e.outvars]
+        if self.sweep.online is None or not made or algebra_of(made[0]) != "choice":
+            return None
+        where, *cases = made[0].invars
+        known = [leaves.get(a) if isinstance(a, Var) else a for a in cases]
+        condition = leaves.get(where) if isinstance(where, Var) else None
+        if len(cases) != 2 or not isinstance(condition, Computed):
+            return None
+        for chosen, a in enumerate(known):
+            if isinstance(a, Literal):
+                return condition, ct.constant(a.val, a.aval), bool(chosen)
+        return None
+
+    def skip(self) -> None:
+        """A warp leaves a tile out where its rows hide all of it, and have seen scores so much
+        larger that the weights would be 0: half of the tiles, if a row sees no later column. What
+        would be nan in it, 0 times infinity, is left out too.
+        """
+        if (found := self.mask()) is None:
+            return
+        condition, low, hidden = found
+        self.line(2, "bool adds = false;")
+        self.line(2, "#pragma unroll")
+        self.line(2, f"for (unsigned i = 0; i < {self.own}u; ++i) {{", "does it add anything?")
+        self.line(3, "#pragma unroll")
+        self.line(3, f"for (unsigned j = 0; j < {self.beside}u; ++j) {{")
+        self.name_position(4, "own", f"own0 + {self.mine}")
+        self.name_position(4, "at", f"at0 + {self.theirs}")
+        names = self.batch | self.define(4, "own", self.sweep.owned, "o")
+        names |= self.define(4, "at", self.sweep.swept, "t")
+        text = self.computed(condition, names)
+        self.line(4, f"adds = adds || {'!' if hidden else ''}({text});")
+        self.line(3, "}")
+        # exp of less than -104 and exp2 of less than -150 are 0 in float.
+        self.line(3, f"adds = adds || most[i] - {bracketed(low)} < 256.0f;")
+        self.line(2, "}")
+        self.line(2, "if (!__any_sync(0xffffffffu, adds)) continue;")
 
     # ---- products ----
     def multiply(self, k: int, factor: Factor) -> None:

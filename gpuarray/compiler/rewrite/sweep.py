@@ -27,6 +27,16 @@ class Read(Struct):
     index: Index
 
 
+class Computed(Struct, eq=False):
+    """A value that depends on the place of an element alone, such as a mask that compares rows with
+    columns: an equation of such values, or of a position.
+    """
+
+    eqn: Eqn
+    operands: tuple[Computed | Literal, ...]
+    places: tuple[Index, ...]
+
+
 class Factor(Struct, eq=False):
     """A product of rows by columns, summed over `steps` features."""
 
@@ -64,7 +74,8 @@ class SweepSpace(Struct, eq=False):
     owns_rows :
         Whether blocks own rows and sweep over columns, or the other way round.
     members :
-        Pointwise equations on elements, in order; `leaves` are the values they read from memory.
+        Pointwise equations on elements, in order; `leaves` are the values they read from memory, or
+        compute from the place of the element.
     value :
         The element that is folded (by `fold`), or multiplied with the `features` of `other`.
     out :
@@ -76,7 +87,7 @@ class SweepSpace(Struct, eq=False):
     rows: int
     owns_rows: bool
     factors: tuple[Factor, ...]
-    leaves: tuple[tuple[Var, Read | Literal], ...]
+    leaves: tuple[tuple[Var, Read | Literal | Computed], ...]
     members: tuple[Eqn, ...]
     value: Var
     fold: Eqn | None

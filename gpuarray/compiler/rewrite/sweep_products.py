@@ -22,6 +22,7 @@ import numpy as np
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.compiler.rewrite.sweep import (
+    Computed,
     Factor,
     Online,
     Read,
@@ -421,7 +422,7 @@ class _Needed:
         self.sources: list[Var] = []
         self.factors: list[Factor] = []
         self.members: list[Eqn] = []
-        self.leaves: list[tuple[Var, Read | Literal]] = []
+        self.leaves: list[tuple[Var, Read | Literal | Computed]] = []
         self.is_readable = True
         self._gather(value)
 
@@ -456,7 +457,30 @@ class _Needed:
                 self.leaves.append((v, maker.invars[0]))
                 return
         coordinates = [Index.axis(i, n) for i, n in enumerate(v.aval.shape)]
-        self.leaves.append((v, self.read(v, coordinates)))
+        made = self._computed(v, coordinates)
+        self.leaves.append((v, made or self.read(v, coordinates)))
+
+    def _computed(self, v: Var, coordinates: list[Index], depth: int = 0) -> Computed | None:
+        """Return how a value is computed from the place of an element alone, if it is: in few
+        operations, since each element takes them.
+        """
+        base, views = self.space.index.base(v)
+        eqn, at = self.space.index.maker(base), behind(views, coordinates)
+        if eqn is None or depth > TARGET.swept_depth or len(eqn.outvars) > 1:
+            return None
+        if eqn.primitive.kind is Kind.GENERATOR and not eqn.invars:
+            element = eqn.primitive.element.make(eqn, 0, at, None)
+            return Computed(eqn, (), element.places)
+        if eqn.primitive.kind is not Kind.POINTWISE or eqn.primitive.weight > 1:
+            return None
+        operands: list[Computed | Literal] = []
+        for a in eqn.invars:
+            # A scalar that is a view of a literal, such as the width of a band.
+            made = a if isinstance(a, Literal) else self._computed(a, at, depth + 1)
+            if made is None:
+                return None
+            operands.append(made)
+        return Computed(eqn, tuple(operands), ())
 
     def _factor(self, eqn: Eqn) -> None:
         batch, rows, space = self.space.batch, self.space.rows, self.space.shape

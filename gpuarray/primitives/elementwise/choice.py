@@ -149,7 +149,7 @@ select_n_p = Primitive(
     batch=rules.batch_with_scalars("select_n", (0,)),
     aval=_select_n_aval,
     numpy_pick=_select_pick,
-    rewrite=Rewrite(same_as=_chosen, seen_through=_turned),
+    rewrite=Rewrite(same_as=_chosen, seen_through=_turned, algebra="choice"),
 )
 
 

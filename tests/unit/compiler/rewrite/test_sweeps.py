@@ -133,6 +133,23 @@ def test_every_width_of_short_floats(sweeping, width, dtype):
     near(found, attention64(q, k, v), dtype)
 
 
+@pytest.mark.parametrize("options", [{"is_causal": True}, {"local_window_size": (20, 3)}])
+def test_hidden_tiles(sweeping, options):
+    """Masks that depend on places alone are computed, and tiles that they hide are left out: those
+    after a row's own column, and those far behind it once it has seen a score. The last rows see
+    none in the window: all of their columns weigh the same.
+    """
+    (q, k, v), _, _ = operands(6, 1, 200, 140, 1, 1, 16, "bfloat16")
+    f = lambda q, k, v: nn.dot_product_attention(q, k, v, **options)
+    (kernel,) = [s for s in steps(f, q, k, v) if isinstance(s, Kernel)]
+    assert "continue;" in emit(kernel).text
+    row, column = np.arange(200)[:, None], np.arange(140)
+    shown = column <= row
+    if "is_causal" not in options:
+        shown = (column >= row - 20) & (column <= row + 3)
+    near(on_simulator(f, (q, k, v))[0], attention64(q, k, v, mask=shown), "bfloat16")
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("case", ["plain", "scale", "causal", "mask", "bias", "all"])
 def test_dot_product_attention(sweeping, case, dtype):

@@ -91,6 +91,16 @@ def caches_emptied():
     assert resolving.depth == 0, "a context that is open makes later tests lenient"
 
 
+@pytest.fixture(autouse=True, scope="session")
+def full_precision():
+    """Where there is a GPU, do not let products be rounded to TF32, which tests compare closely."""
+    import gpuarray as ga
+    from gpuarray.backends.cuda.availability import missing
+
+    if not missing():
+        ga.config.update("jax_default_matmul_precision", "highest")
+
+
 @pytest.fixture(autouse=True)
 def settings_put_back():
     """Undo what a test did to the global settings, ours and those of NumPy's printer, so that no

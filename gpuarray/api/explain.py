@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuarray import tree
 from gpuarray.backends.cuda import nvrtc
-from gpuarray.backends.cuda.library import host_reason
+from gpuarray.backends.cuda.library import remarks
 from gpuarray.backends.cuda.moved import Costs
 from gpuarray.compiler.explain.costs import on_host
 from gpuarray.compiler.explain.exchanges import Exchanges
@@ -117,11 +117,11 @@ def explain(
         plan, exchanges = _parts(lowered, mesh, known)
         plan = plan.on_device if platform == "cuda" else plan
         exchange = (lambda eqn: {}) if exchanges is None else exchanges.facts
-        facts, reason, cost = {}, lambda eqn: None, on_host
+        facts, said, cost = {}, lambda eqn: {}, on_host
         if platform == "cuda":
             # Registers and spills are known only where NVRTC can compile.
             compile = nvrtc.compile if nvrtc.available() else None
-            facts, reason = device_facts(plan, arch, compile), host_reason
+            facts, said = device_facts(plan, arch, compile), functools.partial(remarks, arch=arch)
             cost = Costs(plan, lowered._given_away).of
         if exchanges is not None and known is not None:
             # GPUs compute while values are being sent.
@@ -131,7 +131,7 @@ def explain(
         asked = platform == "native" or (platform != "cuda" and state.native != "off")
         if asked and exchanges is None:
             return native.explain_native(plan, lowered.fun_name, lowered._given_away)
-        found = explain_plan(plan, lowered.fun_name, facts, reason, exchange, cost)
+        found = explain_plan(plan, lowered.fun_name, facts, said, exchange, cost)
         return found if exchanges is None else found.replace(remarks=exchanges.remarks())
 
     return explain_it

@@ -509,8 +509,10 @@ def conv_general_dilated_patches(
     order = tuple(np.argsort(numbers.rhs_spec).tolist())
     if order != tuple(range(len(order))):
         kernel = transpose_p.bind(kernel, permutation=order)
-    # Only the images need the requested precision: ones and zeros are exact in any.
-    chosen = None if precision is None else (Precision(precision), Precision.DEFAULT)
+    # Only the images need the requested precision: ones and zeros are exact in any. By default they
+    # are moved as they are.
+    asked = Precision.HIGHEST if precision is None else Precision(precision)
+    chosen = asked, Precision.DEFAULT
     return conv_general_dilated(
         lhs,
         kernel,

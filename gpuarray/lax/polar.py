@@ -24,6 +24,7 @@ from gpuarray.lax.loops import while_loop
 from gpuarray.lax.reductions import reduce_max, reduce_sum
 from gpuarray.lax.shapes import as_array, concatenate, transpose
 from gpuarray.lax.transcendental import sqrt
+from gpuarray.primitives.contract.precision import Precision
 from gpuarray.primitives.linalg.ops import cholesky_p, qr_p
 from gpuarray.primitives.linalg.solve import triangular_solve_p
 
@@ -101,9 +102,9 @@ def _qdwh(x: Array, max_iterations: Any, eps: Any, dynamic_shape: Any) -> tuple:
     # The bound starts at eps: no better lower bound of the smallest singular value is known.
     start = (x / convert_element_type(scale, x.dtype), smallest, full((), np.inf, part), 0)
     u, low, moved, count = while_loop(going, step, start)
-    u = 1.5 * u - 0.5 * dot(u, dot(_adjoint(u), u))  # one Newton-Schulz step polishes
+    u = 1.5 * u - 0.5 * _product(u, _product(_adjoint(u), u))  # one Newton-Schulz step polishes
     # x = u h, so h = u^H x; averaged with its adjoint, since rounding left it not quite Hermitian.
-    h = dot(_adjoint(u), x)
+    h = _product(_adjoint(u), x)
     converged = (abs(low - 1) <= close) & (moved <= close ** (1 / 3))
     return u, (h + _adjoint(h)) / 2, count, converged
 
@@ -129,13 +130,13 @@ def _step_by_qr(u: Array, a: Array, b: Array, c: Array) -> Array:
     # [sqrt(c) u; I] = [q1; q2] r: then q1 q2^H is the update without forming u^H u.
     stacked = concatenate([sqrt(c) * u, _identity(u.dtype, n)], 0)
     q, _ = qr_p.bind(stacked, pivoting=False, full_matrices=False, use_magma=None)
-    return b / c * u + (a - b / c) / sqrt(c) * dot(q[:m], _adjoint(q[m:]))
+    return b / c * u + (a - b / c) / sqrt(c) * _product(q[:m], _adjoint(q[m:]))
 
 
 def _step_by_cholesky(u: Array, a: Array, b: Array, c: Array) -> Array:
     n = u.shape[1]
     # I + c u^H u = L L^H, so u (L L^H)^-1 is two triangular solves on u^H.
-    factor = cholesky_p.bind(_identity(u.dtype, n) + c * dot(_adjoint(u), u))
+    factor = cholesky_p.bind(_identity(u.dtype, n) + c * _product(_adjoint(u), u))
 
     def solved(right: Array, conjugated: bool) -> Array:
         return triangular_solve_p.bind(
@@ -149,6 +150,11 @@ def _step_by_cholesky(u: Array, a: Array, b: Array, c: Array) -> Array:
         )
 
     return b / c * u + (a - b / c) * _adjoint(solved(solved(_adjoint(u), False), True))
+
+
+def _product(x: Array, y: Array) -> Array:
+    """The matrix product in full precision."""
+    return dot(x, y, precision=Precision.HIGHEST)
 
 
 def _identity(dtype: Any, n: int) -> Array:

@@ -184,7 +184,7 @@ def cov(
         scale = count - ddof
         centred = samples - mean[:, None]
         # The sum over all samples of the products of two variables' deviations.
-        moments = dot(centred, conj(centred.T))
+        moments = dot(centred, conj(centred.T), precision=lax.Precision.HIGHEST)
     else:
         total = weights.sum()
         mean = (samples * weights).sum(1) / total
@@ -196,7 +196,8 @@ def cov(
         else:
             scale = total - ddof * (weights * abs(arrays("cov", aweights)[0])).sum() / total
         centred = samples - mean[:, None]
-        moments = dot(centred, conj((centred * weights).T))
+        weighted = conj((centred * weights).T)
+        moments = dot(centred, weighted, precision=lax.Precision.HIGHEST)
     found = true_divide(moments, scale)
     return found.squeeze() if moments.shape == (1, 1) else found
 

@@ -90,7 +90,7 @@ def polymul(a1, a2, *, trim_leading_zeros: bool = False) -> Array:
         a, b = _trimmed(a, "polymul"), _trimmed(b, "polymul")
     # No coefficients mean the polynomial 0.
     a, b = (lax.full((1,), 0, x.dtype) if x.shape[0] == 0 else x for x in (a, b))
-    return convolve(a, b, mode="full")
+    return convolve(a, b, mode="full", precision=lax.Precision.HIGHEST)
 
 
 def polydiv(u, v, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
@@ -332,7 +332,9 @@ def polyfit(
     if not cov:
         return c
     # (A^T A)^-1, scaled by the variance of the residuals unless that is known.
-    covariance = linalg.inv(dot((left / scale).T, left / scale)) / outer(scale, scale)
+    scaled = left / scale
+    squares = dot(scaled.T, scaled, precision=lax.Precision.HIGHEST)
+    covariance = linalg.inv(squares) / outer(scale, scale)
     if not (isinstance(cov, str) and cov == "unscaled"):
         if x.shape[0] <= order:
             raise ValueError(

@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
-from gpuarray import util
 from gpuarray.core import dtypes, promotion
 from gpuarray.core.value import Array
 from gpuarray.functions.jit import jit
@@ -35,7 +35,7 @@ def _multivariate_normal(key, mean, cov, *, shape, dtype, method):
         # Eigenvectors times the roots of their eigenvalues.
         factor = vectors * gnp.sqrt(gnp.expand_dims(spread, -2))
     x = _normal(key, shape=(*shape, shape_of(mean)[-1]), dtype=dtype)
-    return mean + gnp.einsum("...ij,...j->...i", factor, x)
+    return mean + gnp.einsum("...ij,...j->...i", factor, x, precision=lax.Precision.HIGHEST)
 
 
 def multivariate_normal(

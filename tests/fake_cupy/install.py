@@ -192,7 +192,8 @@ def installed(
     nccl: whether NCCL's library is there
     """
     before = {n: m for n, m in sys.modules.items() if n.partition(".")[0] in TOPS}
-    platforms = config.read("jax_platforms")
+    options = {"jax_platforms": "cuda", "jax_default_matmul_precision": "highest"}
+    kept = {name: config.read(name) for name in options}
     for name in before:
         del sys.modules[name]
     _forget()
@@ -202,7 +203,9 @@ def installed(
         library.reset()
     _MODULES["cupy.cuda.nccl"].available = nccl  # type: ignore[attr-defined]
     sys.modules.update(_MODULES)
-    config.update("jax_platforms", "cuda")
+    # Products in full precision, as on a CPU, with which they are compared: TF32 is asked for.
+    for name, value in options.items():
+        config.update(name, value)
     # What was there before is never looked through again when somebody collects garbage or asks for
     # the arrays alive.
     gc.freeze()
@@ -210,7 +213,8 @@ def installed(
         yield world
         check()
     finally:
-        config.update("jax_platforms", platforms)
+        for name, value in kept.items():
+            config.update(name, value)
         _forget()
         shared_libraries.load = loaded
         for name in _MODULES:

@@ -60,6 +60,8 @@ def main() -> int:
     given = parser.parse_args().groups
     if device.cupy.cuda.runtime.getDeviceCount() == 1:
         config.update("num_gpu_devices", LOGICAL)
+    # What is compared closely is not to be rounded to TF32.
+    config.update("jax_default_matmul_precision", "highest")
     good = True
     for group in given or GROUPS:
         for answer in answers(group):

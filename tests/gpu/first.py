@@ -24,7 +24,7 @@ import gpuarray.numpy as gnp
 from gpuarray import lax, nn
 from gpuarray.backends.cuda import cudnn, device, kernels, shared_libraries
 from gpuarray.backends.cuda import graphs as recording
-from gpuarray.backends.cuda.fused_products import library
+from gpuarray.backends.cuda.fused_products import has_tf32, library
 from tests.support.nearness import largest, ulps
 
 Answer = dict[str, Any]
@@ -145,6 +145,39 @@ def convolutions() -> Answer:
             right.append(max(worst) < off)
     found["installed"], found["said"] = cudnn.installed(), sorted(shared_libraries._said)
     return {"ok": all(right) and not found["said"], **found}
+
+
+@question
+def coarse() -> Answer:
+    """Products whose precision nobody chose are rounded to TF32 where the GPU multiplies that:
+    those of matrices by libraries, and no others.
+    """
+    rng, found, right = np.random.default_rng(0), {}, []
+    draw = lambda *shape: rng.uniform(-1, 1, shape).astype(np.float32)
+    names = ("NHWC", "HWIO", "NHWC")
+    conv = lambda x, w: lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=names)
+    x, w, images, kernel = (
+        draw(*s) for s in ((SIZE, SIZE),) * 2 + ((4, 56, 57, 64), (3, 3, 64, 32))
+    )
+    asked = {
+        "product": (lambda x, w: x @ w, (x, w), True),
+        "fused": (lambda x, w: nn.relu(x @ w + w[0]), (x, w), True),
+        "convolution": (conv, (images, kernel), True),
+        "with a vector": (lambda x, w: x @ w[0], (x, w), False),
+        "covariance": (lambda x: gnp.cov(x), (x,), False),
+    }
+    rounds = has_tf32(device.gpus()[0].arch)
+    for name, (f, args, rounded) in asked.items():
+        with ga.enable_x64(True), ga.default_device(ga.devices("cpu")[0]):
+            exact = np.asarray(f(*(a.astype(float) for a in args)))
+        for precision in (None, "highest"):
+            with ga.default_matmul_precision(precision):
+                made = np.asarray(ga.jit(f)(*args)).astype(float)
+            off = float(np.abs(made - exact).max() / np.abs(exact).max())
+            found[f"{name}, {precision}"] = off
+            is_coarse = rounds and rounded and precision is None
+            right.append(1e-5 < off < 1e-2 if is_coarse else off < 1e-5)
+    return {"ok": all(right), **found}
 
 
 @question
@@ -418,6 +451,8 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
     good = True
+    # What is compared closely is not to be rounded to TF32.
+    ga.config.update("jax_default_matmul_precision", "highest")
     for name in parser.parse_args().names or QUESTIONS:
         start = time.perf_counter()
         try:

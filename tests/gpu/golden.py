@@ -143,6 +143,8 @@ def main() -> int:
     args = parser.parse_args()
     if args.no_pool:
         without_pool()
+    # What is compared closely is not to be rounded to TF32.
+    ga.config.update("jax_default_matmul_precision", "highest")
     good = True
     for name in args.names or all_programs():
         try:

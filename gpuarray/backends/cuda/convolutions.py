@@ -17,13 +17,14 @@ import numpy as np
 from gpuarray.backends.cuda import cudnn, shared_libraries
 from gpuarray.backends.cuda.cudnn import ConvolutionCall, Cudnn
 from gpuarray.backends.cuda.device import Buffer, Gpu
-from gpuarray.backends.cuda.products import permuted, product, shaped, wants_tf32
+from gpuarray.backends.cuda.products import permuted, product, shaped
 from gpuarray.core import promotion
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Eqn
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.contract.convolution import ConvDimensionNumbers
 from gpuarray.primitives.contract.ops import working_dtype
+from gpuarray.primitives.contract.precision import Precision, allows_tf32
 from gpuarray.primitives.define import do
 
 #: Its key in `Gpu.libraries`.
@@ -243,7 +244,7 @@ def _lengths(x: Any, last: bool) -> tuple[int, ...]:
 
 def _call(kind: str, last: bool, x, w, y, padding, strides, dilation, p: dict) -> ConvolutionCall:
     groups = max(p["feature_group_count"], p["batch_group_count"])
-    tf32 = wants_tf32(p.get("precision"))
+    tf32 = allows_tf32(p.get("precision"))
     return ConvolutionCall(
         kind, p["dtype"], last, x, w, y, tuple(padding), strides, dilation, groups, tf32
     )
@@ -266,7 +267,7 @@ def call_parts(first: Any, second: Any, *, call: ConvolutionCall) -> Any:
         "rhs_dilation": call.dilation,
         "feature_group_count": call.groups,
         "batch_group_count": 1,
-        "precision": None,
+        "precision": None if call.tf32 else (Precision.HIGHEST, Precision.HIGHEST),
     }
     if call.kind == "filter":
         asked |= {
@@ -347,7 +348,7 @@ def _by_windows(lhs, rhs, out: ShapedArray, **p):
         out.dtype,
     )
     made = product(
-        matrix, windows, (False, False), working, out.dtype, wants_tf32(p.get("precision"))
+        matrix, windows, (False, False), working, out.dtype, allows_tf32(p.get("precision"))
     )
     made = shaped(made, (features, images, *spatial))
     # To the caller's order of axes.

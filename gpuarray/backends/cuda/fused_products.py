@@ -52,7 +52,7 @@ def _gemm_numpy(a, b, *added, transposed, dtype, tf32: bool, activation: str) ->
 gemm_lt_p = Primitive("gemm_lt", Kind.LIBRARY, aval=gemm_aval, numpy=_gemm_numpy, register=False)
 
 
-def _product(avals: list[ShapedArray], params: dict) -> cublaslt.LtProduct:
+def _product(avals: list[ShapedArray], params: dict, tf32: bool) -> cublaslt.LtProduct:
     """Return a product as the library describes it."""
     batch, m, n = gemm_aval(*avals, **params).shape
     transposed_a, transposed_b = params["transposed"]
@@ -63,7 +63,7 @@ def _product(avals: list[ShapedArray], params: dict) -> cublaslt.LtProduct:
     a = Matrices(right, k if transposed_b else n, n if transposed_b else k, transposed_b)
     b = Matrices(left, m if transposed_a else k, k if transposed_a else m, transposed_a)
     d = Matrices(cublaslt.ELEMENT[params["dtype"].name], n, m)
-    compute = cublaslt.TF32 if params["tf32"] else cublaslt.FLOAT32
+    compute = cublaslt.TF32 if params["tf32"] and tf32 else cublaslt.FLOAT32
     compute = cublaslt.INT32 if params["dtype"].kind == "i" else compute
     ranks, activation = [a.ndim for a in avals[2:]], params.get("activation", "")
     return cublaslt.LtProduct(batch, a, b, d, compute, activation, 1 in ranks, 3 in ranks)
@@ -80,7 +80,7 @@ def routine(
         Makes the program of its parts, which runs where the library does not do this product.
     """
     avals = [a.aval for a in eqn.invars]
-    product, aval = _product(avals, eqn.params), gemm_aval(*avals, **eqn.params)
+    product, aval = _product(avals, eqn.params, has_tf32(gpu.arch)), gemm_aval(*avals, **eqn.params)
 
     def called(a: Buffer, b: Buffer, *added: Buffer) -> Buffer:
         ready = library(gpu).prepared(product)
@@ -105,6 +105,11 @@ def multiplies(eqn: Eqn) -> bool:
     """Whether a product, `gemm` or `gemm_lt`, may be one call of cuBLASLt."""
     avals = [a.aval for a in (*eqn.invars, *eqn.outvars)]
     return all(a.dtype.name in cublaslt.ELEMENT and a.size for a in avals)
+
+
+def has_tf32(arch: str) -> bool:
+    """Whether GPUs of an architecture multiply TF32."""
+    return int(arch.removeprefix("sm_")) >= 80
 
 
 def library(gpu: Gpu) -> CublasLt:

@@ -27,6 +27,7 @@ from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.core.memories import Space
 from gpuarray.core.primitive import Kind, NoKernel, Primitive, registry
 from gpuarray.primitives.contract.fft import FftType
+from gpuarray.primitives.contract.precision import Precision
 from gpuarray.primitives.define import do
 from gpuarray.primitives.memory import to_memory_p
 from gpuarray.primitives.random import parts as random_parts
@@ -193,8 +194,9 @@ def _symmetric_product_parts(a, c, *, alpha: float, beta: float):
     wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
     lead = tuple(range(rank - 2))
     numbers = (((rank - 1,), (rank - 1,)), (lead, lead))
+    full = (Precision.HIGHEST, Precision.HIGHEST)
     product = do.dot_general(
-        a, a, dimension_numbers=numbers, precision=None, preferred_element_type=wide,
+        a, a, dimension_numbers=numbers, precision=full, preferred_element_type=wide,
         out_sharding=None,
     )  # fmt: skip
     scaled = [do.mul(x, _full(s, wide, aval_of(x).shape)) for x, s in
@@ -483,3 +485,10 @@ def host_reason(eqn: Eqn) -> str | None:
     if name == "eig" and not eqn.params["compute_left_eigenvectors"]:
         return None
     return HOST.get(name)
+
+
+def remarks(eqn: Eqn, arch: str) -> dict[str, str]:
+    """Return what `explain` says about an equation that is no kernel."""
+    reason = host_reason(eqn)
+    said = {} if reason is None else {"on the host": reason}
+    return said | ({"rounded to": "TF32"} if products.rounds(eqn, arch) else {})

@@ -8,6 +8,7 @@ floats in float32. Integers, which it does not multiply, are summed by a kernel.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,13 +16,20 @@ import numpy as np
 
 from gpuarray.backends.cuda.availability import cupy
 from gpuarray.backends.cuda.device import Buffer, Gpu
-from gpuarray.backends.cuda.fused_products import gemm_aval, gemm_lt_p, multiplies_bytes, sides
+from gpuarray.backends.cuda.fused_products import (
+    gemm_aval,
+    gemm_lt_p,
+    has_tf32,
+    multiplies_bytes,
+    sides,
+)
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import Eqn
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.contract.epilogues import as_matrices, with_epilogue
 from gpuarray.primitives.contract.ops import _side, dot_aval, joined_dtype, working_dtype
-from gpuarray.primitives.contract.precision import DotAlgorithmPreset, Precision, rounding_of
+from gpuarray.primitives.contract.precision import Precision, allows_tf32, rounding_of
 from gpuarray.primitives.define import do
 
 # ---- the matrix product ----
@@ -36,6 +44,8 @@ _ELEMENT = {
 }
 _COMPUTE = {"float32": 68, "complex64": 68, "float64": 70, "complex128": 70}
 _TF32 = 77
+#: Types whose products cuBLAS may compute from operands rounded to TF32.
+TF32_TYPES = (np.float32, np.complex64)
 _DEFAULT_ALGORITHM = -1
 
 
@@ -67,7 +77,7 @@ def gemm(avals: list[ShapedArray], params: dict, gpu: Gpu) -> Callable[[Buffer, 
     # Each operand: element type, leading dimension, elements of one matrix.
     left = (_ELEMENT[avals[1].dtype.name], k if transposed_b else n, k * n)
     right = (_ELEMENT[avals[0].dtype.name], m if transposed_a else k, m * k)
-    compute = _TF32 if params["tf32"] else _COMPUTE[wide.name]
+    compute = _TF32 if params["tf32"] and has_tf32(gpu.arch) else _COMPUTE[wide.name]
 
     def product(a: Buffer, b: Buffer, out: Buffer) -> None:
         with gpu.device, gpu.stream:
@@ -86,6 +96,16 @@ def gemm(avals: list[ShapedArray], params: dict, gpu: Gpu) -> Callable[[Buffer, 
         return out
 
     return run
+
+
+def rounds(eqn: Eqn, arch: str) -> bool:
+    """Whether an equation is of products that libraries may round to TF32."""
+    if not has_tf32(arch) or not allows_tf32(eqn.params.get("precision", Precision.HIGHEST)):
+        return False
+    if any(a.aval.dtype not in TF32_TYPES for a in eqn.invars[:2]):
+        return False
+    rules = eqn.primitive.rewrite.product
+    return rules is None or min(map(math.prod, rules.extents(eqn)[1:3])) > 1
 
 
 # ---- operations on top of it ----
@@ -133,13 +153,15 @@ def product(
 def _float_product(a, b, transposed, working, out, tf32: bool, epilogue=None) -> Any:
     """Multiply floats that cuBLAS takes, converted where they are others."""
     given = [aval_of(x).dtype for x in (a, b)]
+    left, right = (sides(aval_of(x).shape, t) for x, t in zip((a, b), transposed, strict=True))
     # 16-bit operands are not converted: cuBLAS sums them in float32.
     narrow = given[0] == given[1] and given[0].name in ("float16", "bfloat16")
     if not narrow or working != np.float32:
         a, b = cast(a, working), cast(b, working)
         narrow = False
     result = out if out == working or (narrow and out == given[0]) else working
-    tf32 = tf32 and working == np.float32 and not narrow
+    # Products with vectors are bound by memory: rounding would gain nothing.
+    tf32 = tf32 and working in TF32_TYPES and not narrow and min(left[1], right[2]) > 1
     # cuBLAS takes no empty matrices; an empty sum is 0.
     empty = 0 in (aval_of(a).size, aval_of(b).size)
     params = {"transposed": transposed, "dtype": result, "tf32": tf32}
@@ -191,17 +213,6 @@ def _integer_product(a, b, transposed, working, out):
     return cast(do.reduce_sum(do.mul(a, b), axes=(3,)), out)
 
 
-def wants_tf32(precision: Any) -> bool:
-    """Whether float32 products may keep only the precision of TF32.
-
-    By default they keep all bits of float32.
-    """
-    if isinstance(precision, tuple) and not hasattr(precision, "accumulation_type"):
-        # A pair has a precision for each operand; TF32 only if both allow it.
-        return all(p is Precision.HIGH for p in precision)
-    return precision is DotAlgorithmPreset.TF32_TF32_F32
-
-
 def dot_parts(lhs, rhs, *, epilogue=None, out_sharding=None, **params):
     """`dot_general`: both operands as stacks of matrices, as on the host."""
     avals = aval_of(lhs), aval_of(rhs)
@@ -224,7 +235,7 @@ def dot_parts(lhs, rhs, *, epilogue=None, out_sharding=None, **params):
         side = _side(aval_of(x).shape, tuple(batch), tuple(contract), last)
         matrices.append((shaped(permuted(x, side.permutation), side.shape), side.swap))
     (a, transposed_a), (b, transposed_b) = matrices
-    tf32 = wants_tf32(precision)
+    tf32 = allows_tf32(precision)
     transposed = transposed_a, transposed_b
     if epilogue is not None:
         added, activation = epilogue

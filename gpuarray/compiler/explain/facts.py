@@ -61,7 +61,7 @@ def explain_plan(
     plan: Plan,
     name: str = "",
     device_facts: dict[str, dict[str, Any]] | None = None,
-    host_reason: Callable[[Eqn], str | None] = lambda eqn: None,
+    remarks: Callable[[Eqn], dict[str, Any]] = lambda eqn: {},
     exchange: Callable[[Eqn], dict[str, Any]] = lambda eqn: {},
     cost: Callable[[DeviceStep], Cost] = on_host,
 ) -> Explanation:
@@ -71,8 +71,9 @@ def explain_plan(
     ----------
     device_facts :
         Facts of its kernels on a GPU, by name of the kernel.
-    host_reason :
-        Why a step runs on the host although the plan is for a GPU, or None.
+    remarks :
+        Facts of a step that is no kernel: why it runs on the host although the plan is for a GPU,
+        and to what its operands are rounded.
     exchange :
         Facts of a step that sends values between devices.
     cost :
@@ -92,7 +93,7 @@ def explain_plan(
         name or plan.graph.debug_name or "function",
         tuple(
             _with_facts(
-                _step_facts(s, names[id(s)], numbers, unstored, host_reason, exchange, cost(s)),
+                _step_facts(s, names[id(s)], numbers, unstored, remarks, exchange, cost(s)),
                 on_device,
             )
             for s in shown
@@ -169,7 +170,7 @@ def _step_facts(
     name: str,
     numbers: dict[Var, int],
     unstored: set[Var],
-    host_reason: Callable[[Eqn], str | None],
+    remarks: Callable[[Eqn], dict[str, Any]],
     exchange: Callable[[Eqn], dict[str, Any]],
     cost: Cost,
 ) -> StepFacts:
@@ -184,11 +185,10 @@ def _step_facts(
         "bytes_written": cost.written,
         "launches": cost.launches,
     }
-    # A routine of a library: one operation, and why it runs on the host if it does.
+    # A routine of a library: one operation.
     if isinstance(step, Eqn):
         operations = (_operation(step, describe(step)),)
-        reason = host_reason(step)
-        facts = {**({"on the host": reason} if reason else {}), **exchange(step), **cost.facts()}
+        facts = {**remarks(step), **exchange(step), **cost.facts()}
         return StepFacts(
             name, "library", operations, inputs, outputs, step_work(step), facts=facts, **moved
         )

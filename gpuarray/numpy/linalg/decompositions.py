@@ -17,6 +17,7 @@ from gpuarray.numpy.arithmetic import sign
 from gpuarray.numpy.axes import matrix_transpose
 from gpuarray.numpy.index_tricks import take_along_axis
 from gpuarray.numpy.operands import array, promoted_inexact
+from gpuarray.numpy.products import matmul
 from gpuarray.numpy.sorting import argsort
 
 
@@ -69,6 +70,11 @@ def adjoint(a: Array) -> Array:
     """The conjugate transpose of the last two axes."""
     turned = matrix_transpose(a)
     return lax.conj(turned) if is_complex(a) else turned
+
+
+def product(a: Array, b: Array) -> Array:
+    """The matrix product in full precision, which algorithms need that divide by its errors."""
+    return matmul(a, b, precision=lax.Precision.HIGHEST)
 
 
 def is_complex(a: Array) -> bool:

@@ -32,6 +32,7 @@ from gpuarray.numpy.linalg.decompositions import (
     identity,
     inexact_matrix,
     is_complex,
+    product,
     squares,
     svd,
 )
@@ -86,7 +87,7 @@ def _solved_jvp(primals, tangents):
     factors = lax.linalg.lu(a)
     x = _from_factors(factors, b)
     right = [] if isinstance(db, SymbolicZero) else [db]
-    right += [] if isinstance(da, SymbolicZero) else [-matmul(da, x)]
+    right += [] if isinstance(da, SymbolicZero) else [-product(da, x)]
     return x, _from_factors(factors, functools.reduce(lax.add, right))
 
 
@@ -144,7 +145,7 @@ def _pinv(a, rtol, hermitian):
     cutoff = rtol[..., None] * s[..., :1]
     # Small singular values count as 0: 1 / inf.
     s = where(s > cutoff, s, np.inf)
-    return matmul(adjoint(vh), lax.convert_element_type(1 / s, a.dtype)[..., None] * adjoint(u))
+    return product(adjoint(vh), lax.convert_element_type(1 / s, a.dtype)[..., None] * adjoint(u))
 
 
 @_pinv.defjvp
@@ -160,12 +161,12 @@ def _pinv_jvp(hermitian, primals, tangents):
     m, n = a.shape[-2:]
 
     # Every product is one of (n, m), (m, n) and (n, m): its inner square is the smaller one.
-    def product(x, y, z):
-        return matmul(matmul(x, y), z) if m >= n else matmul(x, matmul(y, z))
+    def chain(x, y, z):
+        return product(product(x, y), z) if m >= n else product(x, product(y, z))
 
-    first, second = product(p, ph, dah), product(dah, ph, p)
-    dp = first - product(first, a, p) + second - product(p, a, second)
-    return p, dp - product(p, da, p)
+    first, second = chain(p, ph, dah), chain(dah, ph, p)
+    dp = first - chain(first, a, p) + second - chain(p, a, second)
+    return p, dp - chain(p, da, p)
 
 
 def lstsq(
@@ -214,12 +215,14 @@ def lstsq(
         rank: Any = mask.sum()
         # The inner `where` keeps the derivative free of a division by zero.
         inverse = where(mask, 1 / where(mask, s, 1), 0)[:, None]
-        x = matmul(adjoint(vh), lax.convert_element_type(inverse, a.dtype) * matmul(adjoint(u), b))
+        x = product(
+            adjoint(vh), lax.convert_element_type(inverse, a.dtype) * product(adjoint(u), b)
+        )
     # NumPy gives no residuals where they are 0 or not unique.
     if numpy_resid and (m <= n or int(rank) < n):
         residuals = lax.full((0,), 0, real)
     else:
-        residuals = squares(b - matmul(a, x)).sum(0)
+        residuals = squares(b - product(a, x)).sum(0)
     return (ravel(x) if vector else x), residuals, rank, s
 
 
@@ -342,7 +345,7 @@ def _cofactors(a: Array, value: Array, singular: Array) -> Array:
     above = lax.cumprod(lax.concatenate([s[..., 1:], one], s.ndim - 1), s.ndim - 1, reverse=True)
     others = lax.convert_element_type(below * above, a.dtype)
     return where(
-        singular, turn[..., None, None] * matmul(conj(u) * others[..., None, :], conj(vh)), regular
+        singular, turn[..., None, None] * product(conj(u) * others[..., None, :], conj(vh)), regular
     )
 
 

@@ -29,10 +29,12 @@ _SYNONYMS = {
 
 
 class Precision(enum.Enum):
-    """Precision of float32 products on a matrix unit.
+    """Precision of products of float32 and complex64.
 
-    DEFAULT is the fastest, HIGHEST full float32 and HIGH between them; on a CPU all three are full
-    float32.
+    DEFAULT and HIGH let libraries round operands to TF32, which has ten bits behind the point, on
+    GPUs that multiply it (compute capability 8.0 and later); HIGHEST keeps float32. On a CPU all
+    three are float32. No precision of an operation, nor a default one (`default_matmul_precision`),
+    means DEFAULT.
 
     >>> Precision("float32"), Precision("tensorfloat32"), Precision(None)
     (Precision.HIGHEST, Precision.HIGH, Precision.DEFAULT)
@@ -162,6 +164,18 @@ def canonicalize_precision(precision) -> Any:
         "of two of these, a lax.DotAlgorithmPreset or the name of one, or a lax.DotAlgorithm; but "
         f"got {precision}."
     )
+
+
+def allows_tf32(precision) -> bool:
+    """Whether products of float32 may keep only the precision of TF32.
+
+    >>> allows_tf32(None), allows_tf32(canonicalize_precision("highest"))
+    (True, False)
+    """
+    # A pair has a precision for each operand; TF32 only if both allow it.
+    if isinstance(precision, tuple) and not isinstance(precision, DotAlgorithm):
+        return Precision.HIGHEST not in precision
+    return precision in (None, DotAlgorithmPreset.DEFAULT, DotAlgorithmPreset.TF32_TF32_F32)
 
 
 def rounding_of(precision) -> tuple[Any, Any, Any]:

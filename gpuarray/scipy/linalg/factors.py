@@ -14,7 +14,7 @@ from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.ranks import check_ranks
-from gpuarray.numpy.linalg.decompositions import adjoint, identity
+from gpuarray.numpy.linalg.decompositions import adjoint, identity, product
 from gpuarray.numpy.operands import promoted_inexact
 from gpuarray.numpy.shapes import stretch
 
@@ -208,7 +208,7 @@ def solve(
     factor = cho_factor(lax.stop_gradient(a), lower=lower)
     # Derivatives come from a x = b, not through the factorisation, which sees one triangle only.
     x = lax.custom_linear_solve(
-        lambda x: gnp.matmul(a, x),
+        lambda x: product(a, x),
         b,
         solve=lambda _, r: cho_solve(factor, r),
         # The transpose of a Hermitian matrix is its conjugate.
@@ -323,7 +323,7 @@ def lu(
     # a = P L U here, so P is the inverse of the row order.
     permutation = lax.convert_element_type(gnp.equal(rows, order[..., None, :]), real)
     if permute_l:
-        return gnp.matmul(lax.convert_element_type(permutation, a.dtype), low), high
+        return product(lax.convert_element_type(permutation, a.dtype), low), high
     return permutation, low, high
 
 
@@ -397,17 +397,15 @@ def qr_multiply(
     # The axis of c that is multiplied by Q.
     given, needed = (c.shape[-1], m) if right else (c.shape[-2], k)
     if given != needed:
-        product, of_q, of_c = (
-            ("c @ Q", "rows", "columns") if right else ("Q @ c", "columns", "rows")
-        )
+        text, of_q, of_c = ("c @ Q", "rows", "columns") if right else ("Q @ c", "columns", "rows")
         raise ValueError(
-            f"Array shapes are not compatible for {product} operation: a has shape {a.shape} so Q "
+            f"Array shapes are not compatible for {text} operation: a has shape {a.shape} so Q "
             f"has {needed} {of_q}, but c has {given} {of_c} (expected {needed})."
         )
     q, r, *order = qr(a, mode="economic", pivoting=pivoting)
     if conjugate:
         q = gnp.conj(q)
-    out = gnp.matmul(c, q) if right else gnp.matmul(q, c)
+    out = product(c, q) if right else product(q, c)
     if vector:
         out = out[..., 0, :] if right else out[..., 0]
     return (out, r, *order)
@@ -479,13 +477,13 @@ def eigh(
         half = _triangular(factor, a, lower=True)
         like = adjoint(_triangular(factor, adjoint(half), lower=True))
     else:  # L^H a L y = w y
-        like = gnp.matmul(gnp.matmul(adjoint(factor), a), factor)
+        like = product(product(adjoint(factor), a), factor)
     y, w = lax.linalg.eigh(like)
     if eigvals_only:
         return w
     # Undo the substitution of each type: v = L y, or v = L^-H y.
     if type == 3:
-        return w, gnp.matmul(factor, y)
+        return w, product(factor, y)
     return w, _triangular(factor, y, lower=True, how="adjoint")
 
 

@@ -20,7 +20,7 @@ from gpuarray.api.jvp import jvp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.functions.custom_jvp import custom_jvp
-from gpuarray.numpy.linalg.decompositions import adjoint, identity, is_complex
+from gpuarray.numpy.linalg.decompositions import adjoint, identity, is_complex, product
 from gpuarray.numpy.operands import array, promoted_inexact
 
 
@@ -94,25 +94,25 @@ def _expm(a: Array, upper: bool, most: int) -> Array:
     norm = lax.stop_gradient(abs(a).sum(0).max())
     halvings = gnp.maximum(0, gnp.ceil(gnp.log2(norm / real.type(limit))))
     a = a * lax.convert_element_type(gnp.exp2(-gnp.minimum(halvings, most)), a.dtype)
-    one, square = identity(a.shape[-1], a.dtype), gnp.matmul(a, a)
+    one, square = identity(a.shape[-1], a.dtype), product(a, a)
     coefficients = _pade_coefficients(order)
 
     def polynomial(start: int) -> Array:
         """Every other term, by Horner's rule in a^2."""
         found = one * coefficients[-1 if (order - start) % 2 == 0 else -2]
         for c in reversed(coefficients[start : order - 1 : 2]):
-            found = gnp.matmul(found, square) + c * one
+            found = product(found, square) + c * one
         return found
 
     # The approximant is (even + odd) / (even - odd), since the denominator is the numerator at -a.
-    even, odd = polynomial(0), gnp.matmul(a, polynomial(1))
+    even, odd = polynomial(0), product(a, polynomial(1))
     if upper:
         r = lax.linalg.triangular_solve(even - odd, even + odd, left_side=True)
     else:
         r = gnp.linalg.solve(even - odd, even + odd)
 
     def squared(r: Array, i: Array) -> tuple[Array, None]:
-        return lax.cond(i < halvings, lambda r: gnp.matmul(r, r), lambda r: r, r), None
+        return lax.cond(i < halvings, lambda r: product(r, r), lambda r: r, r), None
 
     # A fixed number of steps, of which only the needed ones square.
     r, _ = lax.scan(squared, r, gnp.arange(most, dtype=real))
@@ -213,12 +213,12 @@ def _rsf2csf(t: Array, z: Array) -> tuple[Array, Array]:
         c, s = mu / r, low / r
         g = gnp.array([[gnp.conj(c), s], [-s, c]])
         # The rows, to the right of the column; then the columns, down to the row; then the vectors.
-        turned = gnp.where(at >= m - 1, gnp.matmul(g, rows), rows)
+        turned = gnp.where(at >= m - 1, product(g, rows), rows)
         new_t = lax.dynamic_update_slice_in_dim(t, turned, m - 1, 0)
         columns = lax.dynamic_slice_in_dim(new_t, m - 1, 2, 1)
-        turned = gnp.where(at[:, None] <= m, gnp.matmul(columns, adjoint(g)), columns)
+        turned = gnp.where(at[:, None] <= m, product(columns, adjoint(g)), columns)
         new_t = lax.dynamic_update_slice_in_dim(new_t, turned, m - 1, 1)
-        columns = gnp.matmul(lax.dynamic_slice_in_dim(z, m - 1, 2, 1), adjoint(g))
+        columns = product(lax.dynamic_slice_in_dim(z, m - 1, 2, 1), adjoint(g))
         new_z = lax.dynamic_update_slice_in_dim(z, columns, m - 1, 1)
         cleared = gnp.where(needed, new_t, t).at[m, m - 1].set(0)
         return cleared, gnp.where(needed, new_z, z)
@@ -287,7 +287,7 @@ def sqrtm(A: Any, blocksize: int = 1) -> Array:
 @custom_jvp
 def _sqrtm(a: Array) -> Array:
     t, z = schur(a, output="complex")
-    return gnp.matmul(gnp.matmul(z, _sqrt_of_triangle(t)), adjoint(z))
+    return product(product(z, _sqrt_of_triangle(t)), adjoint(z))
 
 
 @_sqrtm.defjvp
@@ -324,10 +324,10 @@ def funm(A: Any, func: Callable[[Array], Array], disp: bool = True) -> Any:
     f = _columns(
         t,
         values,
-        lambda f, j: gnp.matmul(f, t[:, j]) - values[j] * t[:, j],
+        lambda f, j: product(f, t[:, j]) - values[j] * t[:, j],
         lambda f, j: t - t[j, j] * one,
     )
-    out = gnp.matmul(gnp.matmul(z, f), adjoint(z))
+    out = product(product(z, f), adjoint(z))
     if disp:
         return out
     eps = _eps(t.dtype)
@@ -381,7 +381,7 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
 def _sylvester(a: Array, b: Array, c: Array, solve: Callable, tol: float) -> Array:
     """Linear in C, so its derivatives are solutions of such equations too."""
     return lax.custom_linear_solve(
-        lambda x: gnp.matmul(a, x) + gnp.matmul(x, b),
+        lambda x: product(a, x) + product(x, b),
         c,
         solve=lambda _, c: solve(a, b, c, tol),
         transpose_solve=lambda _, c: solve(a.T, b.T, c, tol),
@@ -391,17 +391,17 @@ def _sylvester(a: Array, b: Array, c: Array, solve: Callable, tol: float) -> Arr
 def _by_schur_forms(a: Array, b: Array, c: Array, tol: float) -> Array:
     (t, u), (s, v) = schur(a, "complex"), schur(b, "complex")
     # With a = u T u^H and b = v S v^H: T Y + Y S = F, one column of Y after the other.
-    f = gnp.matmul(gnp.matmul(adjoint(u), lax.convert_element_type(c, u.dtype)), v)
+    f = product(product(adjoint(u), lax.convert_element_type(c, u.dtype)), v)
     one = identity(t.shape[0], t.dtype)
 
     def column(y: Array, j: Array) -> tuple[Array, None]:
         # Column j of T Y + Y S = F, where later columns of Y are still zero.
-        r = f[:, j] - gnp.matmul(y, s[:, j])
+        r = f[:, j] - product(y, s[:, j])
         x = lax.linalg.triangular_solve(t + s[j, j] * one, r[:, None], left_side=True)[:, 0]
         return y.at[:, j].set(x), None
 
     y = lax.scan(column, gnp.zeros_like(f), gnp.arange(f.shape[1]))[0] if f.size else f
-    x = gnp.matmul(gnp.matmul(u, y), adjoint(v))
+    x = product(product(u, y), adjoint(v))
     return _solution(x, _diagonal(t)[:, None] + _diagonal(s), a, tol)
 
 
@@ -410,8 +410,8 @@ def _by_eigenvectors(a: Array, b: Array, c: Array, tol: float) -> Array:
     # In the eigenvectors' basis the equation is a division by sums of eigenvalues.
     sums = w[:, None] + s
     # In the basis of eigenvectors: C becomes u^-1 C v.
-    f = gnp.matmul(gnp.linalg.solve(u, lax.convert_element_type(c, u.dtype)), v)
-    return _solution(gnp.linalg.solve(v.T, gnp.matmul(u, f / sums).T).T, sums, a, tol)
+    f = product(gnp.linalg.solve(u, lax.convert_element_type(c, u.dtype)), v)
+    return _solution(gnp.linalg.solve(v.T, product(u, f / sums).T).T, sums, a, tol)
 
 
 def _solution(x: Array, sums: Array, a: Array, tol: float) -> Array:
@@ -481,7 +481,7 @@ def _polar(a: Array) -> tuple[Array, Array]:
     # a = (u vh)(vh^H s vh).
     u, s, vh = gnp.linalg.svd(a, full_matrices=False)
     weights = lax.convert_element_type(s, a.dtype)[..., :, None]
-    return gnp.matmul(u, vh), gnp.matmul(adjoint(vh), weights * vh)
+    return product(u, vh), product(adjoint(vh), weights * vh)
 
 
 @_polar.defjvp
@@ -492,22 +492,22 @@ def _polar_jvp(primals, tangents):
     (a,), (da,) = primals, tangents
     u, p = _polar(a)
     s, v = gnp.linalg.eigh(p)
-    turned = gnp.matmul(adjoint(u), da)
+    turned = product(adjoint(u), da)
     skew = turned - adjoint(turned)
     sums = s[..., :, None] + s[..., None, :]
-    inner = gnp.matmul(gnp.matmul(adjoint(v), skew), v)
+    inner = product(product(adjoint(v), skew), v)
     # Where both singular values are 0 the polar form is not unique: no derivative is taken there.
     safe = gnp.where(sums > 0, sums, 1)
     w = gnp.where(sums > 0, inner / lax.convert_element_type(safe, a.dtype), 0)
-    w = gnp.matmul(gnp.matmul(v, w), adjoint(v))
-    dp = turned - gnp.matmul(w, p)
+    w = product(product(v, w), adjoint(v))
+    dp = turned - product(w, p)
     dp = (dp + adjoint(dp)) / 2
     # The component outside the columns of U: (I - U U^H) dA P^-1.
-    rest = da - gnp.matmul(u, turned)
+    rest = da - product(u, turned)
     inverse = gnp.where(s > 0, 1 / gnp.where(s > 0, s, 1), 0)
-    rest = gnp.matmul(
-        gnp.matmul(rest, v) * lax.convert_element_type(inverse, a.dtype)[..., None, :], adjoint(v)
+    rest = product(
+        product(rest, v) * lax.convert_element_type(inverse, a.dtype)[..., None, :], adjoint(v)
     )
     if a.shape[-2] == a.shape[-1]:
-        return (u, p), (gnp.matmul(u, w), dp)
-    return (u, p), (gnp.matmul(u, w) + rest, dp)
+        return (u, p), (product(u, w), dp)
+    return (u, p), (product(u, w) + rest, dp)

@@ -13,6 +13,7 @@ from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.numpy.linalg.decompositions import product
 
 # The constants of the Wolfe conditions, as Nocedal and Wright suggest for quasi-Newton methods.
 DECREASE, CURVATURE = 1e-4, 0.9
@@ -73,7 +74,7 @@ def line_search(
         The most steps that are tried until two of them hold the answer between them; up to `ZOOMS`
         more come after that.
     """
-    start = Point(gnp.zeros_like(value), value, gradient, gnp.dot(gradient, direction))
+    start = Point(gnp.zeros_like(value), value, gradient, product(gradient, direction))
     # Close to a minimum values differ by rounding errors alone.
     slack = 2 * float(dtypes.finfo(value.dtype).eps) * abs(value)
 
@@ -82,7 +83,7 @@ def line_search(
 
     def step(s: Search) -> Search:
         value, gradient = fun(x + s.trial * direction)
-        here = Point(s.trial, value, gradient, gnp.dot(gradient, direction))
+        here = Point(s.trial, value, gradient, product(gradient, direction))
         # The two conditions of Wolfe: enough of a decrease, and a slope flat enough.
         limit = start.value + DECREASE * here.step * start.slope + slack
         # Not `<=`: a value that is NaN is too high as well.

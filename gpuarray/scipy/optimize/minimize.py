@@ -16,7 +16,7 @@ from gpuarray import numpy as gnp
 from gpuarray.api.grad import value_and_grad
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
-from gpuarray.numpy.linalg.decompositions import identity
+from gpuarray.numpy.linalg.decompositions import identity, product
 from gpuarray.scipy.optimize.line_search import line_search
 
 
@@ -114,18 +114,18 @@ def _bfgs(
 
     def update(model: Any, s: Array, y: Array) -> Any:
         H, known = model
-        product = gnp.dot(s, y)
-        good = product > 0  # otherwise H would not stay positive definite
+        slope = product(s, y)
+        good = slope > 0  # otherwise H would not stay positive definite
         # The first step gives a step length for directions not searched yet.
-        H = gnp.where(good & ~known, product / gnp.where(good, gnp.dot(y, y), 1), 1) * H
+        H = gnp.where(good & ~known, slope / gnp.where(good, product(y, y), 1), 1) * H
         # H <- (I - rho s y^T) H (I - rho y s^T) + rho s s^T.
-        rho = 1 / gnp.where(good, product, 1)
+        rho = 1 / gnp.where(good, slope, 1)
         left = one - rho * gnp.outer(s, y)
-        new = gnp.matmul(gnp.matmul(left, H), left.T) + rho * gnp.outer(s, s)
+        new = product(product(left, H), left.T) + rho * gnp.outer(s, s)
         return gnp.where(good, new, H), known | good
 
     end = _descend(
-        fun, x0, (one, gnp.asarray(False)), lambda model, g: -gnp.dot(model[0], g), update,
+        fun, x0, (one, gnp.asarray(False)), lambda model, g: -product(model[0], g), update,
         lambda _, value, g: gnp.linalg.norm(g, ord=norm) < gtol,
         x0.size * 200 if maxiter is None else maxiter, line_search_maxiter,
     )  # fmt: skip
@@ -156,20 +156,20 @@ def _lbfgs(
         q, alphas = -g, []
         # In Python: there are few corrections, and their number is known.
         for i in reversed(range(maxcor)):
-            alpha = weights[i] * gnp.dot(steps[i], q)
+            alpha = weights[i] * product(steps[i], q)
             q = q - alpha * changes[i]
             alphas.append(alpha)
         q = scale * q
         for i, alpha in zip(range(maxcor), reversed(alphas), strict=True):
-            q = q + steps[i] * (alpha - weights[i] * gnp.dot(changes[i], q))
+            q = q + steps[i] * (alpha - weights[i] * product(changes[i], q))
         return q
 
     def update(model: Any, s: Array, y: Array) -> Any:
         # A correction without positive curvature is skipped.
-        product, square = gnp.dot(s, y), gnp.dot(y, y)
-        good = (product > 0) & (square > 0)
-        weight = 1 / gnp.where(good, product, 1)
-        scale = product / gnp.where(good, square, 1)
+        slope, square = product(s, y), product(y, y)
+        good = (slope > 0) & (square > 0)
+        weight = 1 / gnp.where(good, slope, 1)
+        scale = slope / gnp.where(good, square, 1)
         # The oldest correction makes room for the newest.
         new = [gnp.concatenate([old[1:], v[None]]) for old, v in zip(model, (s, y, weight))]
         return tuple(gnp.where(good, a, b) for a, b in zip((*new, scale), model, strict=True))

@@ -17,6 +17,7 @@ from gpuarray import random, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.names import explain_names as _explain_names
+from gpuarray.numpy.linalg.decompositions import product
 from gpuarray.numpy.operands import promoted_inexact
 from gpuarray.numpy.shapes import stretch
 from gpuarray.scipy.special.operands import polynomial as _polynomial
@@ -314,7 +315,7 @@ class Rotation(NamedTuple):
         """The rotation nearest to those of a stack, weighted."""
         w = gnp.ones(self.quat.shape[:1], self.quat.dtype) if weights is None else weights
         # The quaternion nearest to all: the eigenvector of the largest eigenvalue.
-        moments = gnp.matmul(gnp.asarray(w) * self.quat.T, self.quat)
+        moments = product(gnp.asarray(w) * self.quat.T, self.quat)
         return Rotation.from_quat(gnp.linalg.eigh(moments)[1][:, -1])
 
 

@@ -134,7 +134,7 @@ class gaussian_kde:
         # Distances in the kernel's metric: |L^T (x - point)|.
         root = gnp.linalg.cholesky(self.inv_cov)
         away = self.dataset[:, :, None] - points[:, None, :]
-        scaled = gnp.einsum("ij,ink->jnk", root, away)
+        scaled = gnp.einsum("ij,ink->jnk", root, away, precision=lax.Precision.HIGHEST)
         size = self.d * math.log(2 * math.pi) / 2 - gnp.sum(lax.log(gnp.diagonal(root)))
         exponents = lax.log(self.weights)[:, None] - 0.5 * gnp.sum(lax.square(scaled), 0)
         # Summed as logarithms: far from all points every exponential underflows.
@@ -225,7 +225,8 @@ class gaussian_kde:
         # L z has the covariance L L^T.
         root = gnp.linalg.cholesky(self.covariance)
         drawn = random.normal(noise, (*shape, self.d), self.dataset.dtype)
-        moved = self.dataset.T[centres] + gnp.einsum("...i,ji->...j", drawn, root)
+        moved = gnp.einsum("...i,ji->...j", drawn, root, precision=lax.Precision.HIGHEST)
+        moved = self.dataset.T[centres] + moved
         return gnp.moveaxis(moved, -1, 0)
 
     def set_bandwidth(self, bw_method: Bandwidth = None):

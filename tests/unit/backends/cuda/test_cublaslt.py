@@ -6,6 +6,7 @@ where the library refuses, in whichever call, the same by other ways, and nothin
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 
@@ -125,12 +126,13 @@ def test_layouts(gpu, name):
     assert library.called["cublasLtMatmul"] == 1
 
 
-def test_tf32_is_asked_for(gpu):
-    """By the rule of all products: only if the precision says so."""
-    f = lambda x, w, b: nn.relu(lax.dot(x, w, precision="tensorfloat32") + b)
+def test_tf32_unless_refused(gpu):
+    """By the rule of all products."""
+    f = lambda precision, x, w, b: nn.relu(lax.dot(x, w, precision=precision) + b)
     full = np.maximum(X.astype(np.float64) @ W + B, 0)
-    coarse = np.asarray(ga.jit(f)(X, W, B))
-    exact = np.asarray(ga.jit(ACTIVATIONS["relu"][0])(X, W, B))
+    with ga.default_matmul_precision(None):
+        coarse = np.asarray(ga.jit(functools.partial(f, None))(X, W, B))
+    exact = np.asarray(ga.jit(functools.partial(f, "highest"))(X, W, B))
     assert abs(exact - full).max() < 1e-5 < abs(coarse - full).max() < 2e-2
 
 

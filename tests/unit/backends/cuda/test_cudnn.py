@@ -166,11 +166,12 @@ def test_float64(gpu):
         check(with_gradients(conv), X.astype(np.float64), W.astype(np.float64))
 
 
-def test_tf32_is_asked_for(gpu):
-    """By the rule of all products: only if the precision says so."""
+def test_tf32_unless_refused(gpu):
+    """By the rule of all products."""
     (full,) = on_cpu(conv, X.astype(np.float64), W.astype(np.float64))
-    asked = functools.partial(conv, precision="tensorfloat32")
-    exact, coarse = (np.asarray(ga.jit(f)(X, W)) for f in (conv, asked))
+    with ga.default_matmul_precision(None):
+        coarse = np.asarray(ga.jit(conv)(X, W))
+    exact = np.asarray(ga.jit(functools.partial(conv, precision="highest"))(X, W))
     assert abs(exact - full).max() < 5e-5 < abs(coarse - full).max() < 5e-2
 
 

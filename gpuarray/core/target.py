@@ -243,7 +243,9 @@ class Target(Struct):
     sweep_side: int = 16
     sweep_tiles: tuple[tuple[int, int], ...] = ((64, 32), (32, 32), (32, 16), (16, 16))
     #: The same where tensor cores multiply: a warp has 16 of the owned elements.
-    tensor_tiles: tuple[tuple[int, int], ...] = ((128, 64), (64, 64), (64, 32), (64, 16))
+    tensor_tiles: tuple[tuple[int, int], ...] = (
+        (128, 64), (64, 64), (64, 32), (64, 16), (32, 16),
+    )  # fmt: skip
     #: Features of products whose elements are made where they are used: a block holds its part of
     #: the operands in shared memory. Measure: attention with heads of that size.
     swept_features: int = 128
@@ -591,6 +593,15 @@ class Processor(Struct):
     #: Programs in succession that a compiler may fail to compile before no more are tried: each
     #: may take half a minute.
     failures: int = 3
+
+
+def has_tensor_cores(arch: str) -> bool:
+    """Whether GPUs of an architecture multiply bfloat16, and float32 rounded to TF32.
+
+    >>> has_tensor_cores("sm_90"), has_tensor_cores("sm_75")
+    (True, False)
+    """
+    return int(arch.removeprefix("sm_")) >= 80
 
 
 #: The processor that native code is planned for.

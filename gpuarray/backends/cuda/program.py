@@ -43,7 +43,7 @@ from gpuarray.config import state
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype, talks
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind, NoKernel
-from gpuarray.core.target import TARGET
+from gpuarray.core.target import TARGET, has_tensor_cores
 from gpuarray.util import Struct
 
 #: The names of addresses in a generated function.
@@ -70,7 +70,9 @@ def build(
     """
     on_device = plan.on_device
     try:
-        kernels = {i: emit(s) for i, s in enumerate(on_device.steps) if not isinstance(s, Eqn)}
+        options = Options(tensor_cores=has_tensor_cores(gpu.arch))
+        steps = enumerate(on_device.steps)
+        kernels = {i: emit(s, options) for i, s in steps if not isinstance(s, Eqn)}
     except NoKernel as error:  # no rule, or a dtype without a type in CUDA
         fall_back(", ".join(e.primitive.name for e in plan.graph.eqns), error)
         return whole_on_host(plan, consts, donated, gpu)
@@ -185,7 +187,8 @@ class CudaProgramWriter(ProgramWriter):
         self.placement = Placement(graph, kernels, self.lifetimes, donated)
         # Their texts must not declare that outputs do not alias inputs.
         for i in self.placement.overlapping:
-            kernels[i] = emit(kernels[i].kernel, Options(overlap=True))
+            options = Options(overlap=True, tensor_cores=has_tensor_cores(gpu.arch))
+            kernels[i] = emit(kernels[i].kernel, options)
 
     # ---- values ----
     def constant(self, value: np.ndarray) -> _Value:

@@ -82,5 +82,5 @@ def _template(kernel: Kernel, options: Options) -> Template:
         case Batch():
             return BatchTemplate(kernel, options)
         case Sweep():
-            return sweep_template(kernel)(kernel, options)
+            return sweep_template(kernel, options)(kernel, options)
     raise AssertionError(f"{type(kernel).__name__} has no template")

@@ -96,11 +96,13 @@ class Options(Struct):
     aligned: whether all buffers are aligned to 16 bytes, so that vectors may be accessed; if not,
     elements are read and written one by one
     overlap: whether an output may share memory with an input; then no pointer is `__restrict__`
+    tensor_cores: whether the GPU has those that sweeps use
     """
 
     user_lines: bool = False
     aligned: bool = True
     overlap: bool = False
+    tensor_cores: bool = True
 
 
 #: The options of kernels that are compiled to run on buffers of this package.

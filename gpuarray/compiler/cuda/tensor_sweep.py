@@ -1,4 +1,4 @@
-"""Sweeps whose operands have 16 bits: both products are those of tensor cores.
+"""Sweeps on tensor cores: of operands of 16 bits, and of float32 that may be rounded to TF32.
 
 Floor 3. In: a Sweep kernel. Out: its KernelSource. A warp owns 16 rows. Its threads have elements
 as the instructions leave them: of two rows, 8 apart, every fourth pair of columns. Weights go from
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuarray.compiler.cuda.sweep import SweepTemplate
+from gpuarray.compiler.cuda.template import Options
 from gpuarray.compiler.lower.kernel import Kernel, NoKernel
 from gpuarray.compiler.rewrite.sweep import Computed, Factor, Online, Read, SweepSpace
 from gpuarray.compiler.text import types as ct
@@ -23,8 +24,8 @@ from gpuarray.core.rewrite import algebra_of
 from gpuarray.core.target import TARGET
 from gpuarray.primitives.elementwise.transcendental import Tolerance
 
-#: Numbers of 16 bits in an access of 16 bytes, and in the side of a product of a warp.
-_WIDE, _SIDE = 8, 16
+#: Rows of a product of a warp.
+_SIDE = 16
 #: The error of weights that shows no more once they are rounded to 11 bits, or 8.
 _ENOUGH = Tolerance(rtol=2.0**-16)
 
@@ -34,7 +35,8 @@ def has_tensor_cores(sweep: SweepSpace, operands: Sequence[ShapedArray]) -> bool
     reads = [r for f in sweep.factors for r in (f.row, f.column)]
     reads += [] if sweep.other is None else [sweep.other]
     (dtype, *others) = {operands[r.source].dtype.name for r in reads}
-    return not others and dtype in ("float16", "bfloat16")
+    rounded = dtype == "float32" and not sweep.exact
+    return not others and (rounded or dtype in ("float16", "bfloat16"))
 
 
 class TensorSweepTemplate(SweepTemplate):
@@ -44,22 +46,26 @@ class TensorSweepTemplate(SweepTemplate):
 
     def tiles(self) -> tuple[int, int]:
         """The largest tiles that fit into shared memory."""
-        self.kind = ct.memory_type(self.operands[self.sweep.factors[0].row.source].aval)
-        self.features = -(-self.sweep.features // _SIDE) * _SIDE
+        operand = self.operands[self.sweep.factors[0].row.source].aval
+        self.kind = ct.memory_type(operand)
+        # Numbers in an access of 16 bytes; a product of a warp is over two of them.
+        self.wide = TARGET.vector_bytes // operand.dtype.itemsize
+        self.steps = 2 * self.wide
+        self.features = -(-self.sweep.features // self.steps) * self.steps
         for own, beside in TARGET.tensor_tiles:
-            words = sum((own + beside) * self.pitch(f.steps) for f in self.sweep.factors)
+            vectors = sum((own + beside) * self.pitch(f.steps) for f in self.sweep.factors)
             if self.sweep.other is not None and self.sweep.shared is None:
-                words += beside * self.pitch(self.features)
-            if words * 2 * _WIDE <= TARGET.shared_bytes and (own <= self.owned or own == 64):
+                vectors += beside * self.pitch(self.features)
+            fits = vectors * TARGET.vector_bytes <= TARGET.shared_bytes
+            if fits and own <= max(64, self.owned):
                 return own, beside
         raise NoKernel(f"{self.kernel.name} needs more shared memory than a block has")
 
-    @staticmethod
-    def pitch(features: int) -> int:
+    def pitch(self, features: int) -> int:
         """Vectors from a row of a tile to the next: one more than it has, so that eight rows are in
         different banks.
         """
-        return -(-features // _SIDE) * _SIDE // _WIDE + 1
+        return -(-features // self.steps) * 2 + 1
 
     def share(self) -> None:
         """A thread has two rows, and of 8 columns two."""
@@ -91,7 +97,7 @@ class TensorSweepTemplate(SweepTemplate):
         self.line(depth, f"s0[i][j] = {value};")
 
     def exponential(self, online: Online) -> Eqn:
-        """Weights are rounded to 16 bits: they need no more than a few digits."""
+        """Weights are rounded to 11 bits or 8: they need no more than a few digits."""
         eqn = online.exponential
         known = "accuracy" in eqn.params and eqn.params["accuracy"] is None
         return eqn.replace(params=eqn.params | {"accuracy": _ENOUGH}) if known else eqn
@@ -116,8 +122,13 @@ class TensorSweepTemplate(SweepTemplate):
 
     def tile_of(self, name: str, rows: int, features: int) -> None:
         """Declare a tile in shared memory."""
-        kind = f"ga_vec<{self.kind}, {_WIDE}>"
+        kind = self.vector_type
         self.shared[name] = f"{kind} {name}[{rows}][{self.pitch(features)}]"
+
+    @property
+    def vector_type(self) -> str:
+        """The type of a vector of a tile."""
+        return f"ga_vec<{self.kind}, {self.wide}>"
 
     def turns(self, rows: int, features: int) -> tuple[int, int]:
         """Vectors in a row of a tile, and how often all threads read one."""
@@ -130,13 +141,23 @@ class TensorSweepTemplate(SweepTemplate):
         across, _ = self.turns(self.own_tile, factor.steps)
         count = self.number(self.own_tile * across)
         self.line(1, f"for (unsigned i = threadIdx.x; i < {count}; i += {self.threads}u) {{")
-        self.vector(2, f"{name}[i / {across}u][i % {across}u]", read, factor.steps, owned=True)
+        to = f"{name}[i / {across}u][i % {across}u]"
+        if self.kind != "float":
+            self.vector(2, to, read, factor.steps, owned=True)
+        else:
+            self.line(2, f"{self.vector_type} row;")
+            self.vector(2, "row", read, factor.steps, owned=True)
+            self.line(2, f"{to} = {self.rounded('row')};")
         self.line(1, "}")
+
+    def rounded(self, vector: str) -> str:
+        """A vector as tensor cores take it, as text."""
+        return f"ga_all_tf32({vector})" if self.kind == "float" else vector
 
     def declare_reader(self, name: str, read: Read, features: int) -> None:
         """Write a function that reads a tile of the swept side into registers."""
         _, turns = self.turns(self.tile, features)
-        self.line(1, f"ga_vec<{self.kind}, {_WIDE}> {name}_next[{turns}];")
+        self.line(1, f"{self.vector_type} {name}_next[{turns}];")
         self.line(1, f"const auto read_{name} = [&]({self.index_type} at0) {{")
         self.over_tile(2, turns)
         self.vector(3, f"{name}_next[u]", read, features, owned=False)
@@ -154,41 +175,41 @@ class TensorSweepTemplate(SweepTemplate):
         first, rows = ("own0", self.own_tile) if owned else ("at0", self.tile)
         length, axes = (self.owned, self.sweep.owned) if owned else (self.swept, self.sweep.swept)
         across, _ = self.turns(rows, features)
-        where = f"const {self.index_type} f = i % {across}u * 8u, at = {first} + i / {across}u;"
-        self.line(depth, where)
+        f, at = f"i % {across}u * {self.wide}u", f"{first} + i / {across}u"
+        self.line(depth, f"const {self.index_type} f = {f}, at = {at};")
         names = self.batch | {self.sweep.feature: "f"}
         v = self.operands[read.source]
         self.touched.note(v, read.index)
         tests = [f"at < {self.number(length)}"] if length % rows else []
         if self.is_wide(read.index, features):
             names |= self.define(depth, "at", axes, "t")
-            value = f"ga_load<{_WIDE}>({self.in_name[v]} + {self.text_of(read.index, names)})"
-            tests += [f"f < {features}u"] if features < across * _WIDE else []
+            value = f"ga_load<{self.wide}>({self.in_name[v]} + {self.text_of(read.index, names)})"
+            tests += [f"f < {features}u"] if features < across * self.wide else []
             if tests:
-                zero = f"ga_same<ga_vec<{self.kind}, {_WIDE}>>({self.kind}(0.0f))"
+                zero = f"ga_same<{self.vector_type}>({self.kind}(0.0f))"
                 value = f"{' && '.join(tests)} ? {value} : {zero}"
             self.line(depth, f"{to} = {value};")
             return
         # One by one: a GPU reads vectors at multiples of their size only.
         names |= self.define(depth, "at", axes, "t") | {self.sweep.feature: "(f + e)"}
         value = f"{self.in_name[v]}[{self.text_of(read.index, names)}]"
-        tests += [f"f + e < {features}u"] if features < across * _WIDE else []
+        tests += [f"f + e < {features}u"] if features < across * self.wide else []
         if tests:
             value = f"{' && '.join(tests)} ? {value} : {self.kind}(0.0f)"
         self.line(depth, "#pragma unroll")
-        self.line(depth, f"for (unsigned e = 0; e < {_WIDE}u; ++e) {to}.v[e] = {value};")
+        self.line(depth, f"for (unsigned e = 0; e < {self.wide}u; ++e) {to}.v[e] = {value};")
 
     def text_of(self, index: Index, names: dict) -> str:
         """A position as text."""
         return ct.index_text(index, names, self.suffix) if index != Index() else "0"
 
     def is_wide(self, index: Index, features: int) -> bool:
-        """Whether features are neighbours, and every eighth is at a multiple of 16 bytes."""
+        """Whether features are neighbours, and vectors at multiples of their 16 bytes."""
         own = [(a, k) for a, k in index.terms if self.sweep.feature in a.axes]
         others = [k for a, k in index.terms if self.sweep.feature not in a.axes]
         neighbours = len(own) == 1 and own[0] == (Index.axis(self.sweep.feature, features).terms[0])
-        aligned = not any(k % _WIDE for k in (*others, index.constant))
-        return self.aligned and neighbours and aligned and not features % _WIDE
+        aligned = not any(k % self.wide for k in (*others, index.constant))
+        return self.aligned and neighbours and aligned and not features % self.wide
 
     def load_tiles(self) -> None:
         """Bring what was read to shared memory."""
@@ -196,7 +217,8 @@ class TensorSweepTemplate(SweepTemplate):
             across, turns = self.turns(self.tile, features)
             self.over_tile(2, turns)
             guard = f"if (i < {self.tile * across}u) " if self.tile * across % self.threads else ""
-            self.line(3, f"{guard}{name}[i / {across}u][i % {across}u] = {name}_next[u];")
+            value = self.rounded(f"{name}_next[u]")
+            self.line(3, f"{guard}{name}[i / {across}u][i % {across}u] = {value};")
             self.line(2, "}")
 
     def look_ahead(self) -> None:
@@ -258,8 +280,8 @@ class TensorSweepTemplate(SweepTemplate):
         """The elements of a product that a thread has."""
         self.line(2, f"float s{k}[2][{self.beside}] = {{}};")
         self.line(2, "#pragma unroll")
-        steps = -(-factor.steps // _SIDE)
-        self.line(2, f"for (unsigned f = 0; f < {steps}u; ++f) {{", "16 features")
+        steps = -(-factor.steps // self.steps)
+        self.line(2, f"for (unsigned f = 0; f < {steps}u; ++f) {{", f"{self.steps} features")
         row = f"mine{k}[mine + lane % 16u][f * 2u + lane / 16u]"
         self.line(3, f"const ga_fragment a = ga_read_fragment(&{row});")
         self.line(3, "#pragma unroll")
@@ -282,20 +304,33 @@ class TensorSweepTemplate(SweepTemplate):
         """Multiply the elements of a tile with the second operand."""
         shared = self.sweep.shared
         name = "v" if shared is None else f"theirs{shared}"
+        # Of 16 columns at a time, or 8, and as many features.
+        by = self.steps // 4
         self.line(2, "#pragma unroll")
-        self.line(2, f"for (unsigned j = 0; j < {self.beside}u; j += 4u) {{", "16 of the tile")
+        head = f"for (unsigned j = 0; j < {self.beside}u; j += {by}u) {{"
+        self.line(2, head, f"{self.steps} of the tile")
         self.line(3, f"const ga_fragment a = ga_as_fragment<{self.kind}>(&s0[0][j], &s0[1][j]);")
         self.line(3, "#pragma unroll")
-        self.line(3, f"for (unsigned c = 0; c < {self.columns}u; c += 4u) {{")
-        row = f"{name}[j * 4u + lane % 16u][c / 2u + lane / 16u]"
-        self.line(4, f"const ga_fragment b = ga_read_turned(&{row});")
-        self.add_products(4, "sum", "c")
+        self.line(3, f"for (unsigned c = 0; c < {self.columns}u; c += {by}u) {{")
+        if self.kind == "float":
+            # Two rows of a column, in the order in which the weights have them.
+            for word, row in (("one", ""), ("two", " + 1u")):
+                row = f"j * 4u + lane % 4u * 2u{row}"
+                text = f"{name}[{row}][c + lane / 16u].v[lane / 4u % 4u]"
+                self.line(4, f"const unsigned {word} = __float_as_uint({text});")
+            self.line(4, "ga_add_product<float>(&sum[0][c], &sum[1][c], a, one, two);")
+        else:
+            row = f"{name}[j * 4u + lane % 16u][c / 2u + lane / 16u]"
+            self.line(4, f"const ga_fragment b = ga_read_turned(&{row});")
+            self.add_products(4, "sum", "c")
         self.line(3, "}")
         self.line(2, "}")
 
 
-def sweep_template(kernel: Kernel) -> type[SweepTemplate]:
+def sweep_template(kernel: Kernel, options: Options) -> type[SweepTemplate]:
     """The template of a sweep's kernel."""
+    if not options.tensor_cores:
+        return SweepTemplate
     (member,) = kernel.group.members
     operands = [a.aval for a in member.eqn.invars if isinstance(a, Var)]
     cores = has_tensor_cores(member.eqn.params["sweep"], operands)

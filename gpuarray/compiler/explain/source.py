@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gpuarray.compiler.cuda.emit import KernelSource, Options, emit
+from gpuarray.compiler.cuda.template import PLAIN
 from gpuarray.compiler.explain.grades import grade
 from gpuarray.compiler.lower.kernel import DeviceStep
 from gpuarray.compiler.lower.steps import step_work
@@ -18,6 +19,7 @@ from gpuarray.compiler.pipeline import Plan
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.core.graph import Eqn
 from gpuarray.core.primitive import Kind
+from gpuarray.core.target import has_tensor_cores
 from gpuarray.util import Struct
 
 
@@ -46,13 +48,13 @@ def machine_of(arch: str) -> Machine:
 
 
 def emitted(
-    plan: Plan, user_lines: bool = False
+    plan: Plan, options: Options = PLAIN
 ) -> Iterator[tuple[DeviceStep, KernelSource | None]]:
     """The steps a GPU would run, with the text of kernels; None for routines of libraries."""
     # Views run nothing, so they are not shown.
     for step in plan.device_steps:
         if not isinstance(step, Eqn):
-            yield step, emit(step, Options(user_lines))
+            yield step, emit(step, options)
         elif step.primitive.kind is not Kind.VIEW:
             yield step, None
 
@@ -66,7 +68,7 @@ def cuda_source(plan: Plan) -> str:
     # A library routine has no text, and stays visible in its place.
     parts = [
         f"// {describe(step)}\n" if kernel is None else kernel.text
-        for step, kernel in emitted(plan, user_lines=True)
+        for step, kernel in emitted(plan, Options(user_lines=True))
     ]
     return complete("\n".join(parts))
 
@@ -82,7 +84,8 @@ def device_facts(
     machine = machine_of(arch)
     found: dict[str, dict[str, Any]] = {}
     texts: list[str] = []
-    for step, kernel in emitted(plan, user_lines=True):
+    options = Options(user_lines=True, tensor_cores=has_tensor_cores(arch))
+    for step, kernel in emitted(plan, options):
         if kernel is None or isinstance(step, Eqn):
             continue
         # The roofline: limited by memory or by arithmetic, whichever takes longer.

@@ -78,6 +78,8 @@ class SweepSpace(Struct, eq=False):
         compute from the place of the element.
     value :
         The element that is folded (by `fold`), or multiplied with the `features` of `other`.
+    exact :
+        Whether products of float32 are not to be rounded.
     out :
         The axis that each dimension of a product's result is: batch, owned, or features.
     """
@@ -96,6 +98,7 @@ class SweepSpace(Struct, eq=False):
     out: tuple[int, ...]
     online: Online | None
     avals: tuple[ShapedArray, ...]
+    exact: bool
 
     @property
     def feature(self) -> int:

@@ -35,6 +35,7 @@ from gpuarray.core.index import Index, behind, linear, view_rule
 from gpuarray.core.primitive import Kind, Sentinel
 from gpuarray.core.rewrite import algebra_of
 from gpuarray.core.target import TARGET
+from gpuarray.primitives.contract.precision import allows_tf32, names_algorithm
 
 #: Dtypes of products whose sums are in float32.
 _NARROW = ("bfloat16", "float16")
@@ -132,7 +133,7 @@ def _in_order(graph: Graph, eqns: list[Eqn]) -> list[Eqn]:
 def _space_of(eqn: Eqn) -> tuple[tuple[int, ...], int, int] | None:
     """Return the space of a product of few features: its shape, batch axes, and row axes."""
     rules = eqn.primitive.rewrite.product
-    if rules is None or eqn.params.get("precision") is not None:
+    if rules is None or names_algorithm(eqn.params.get("precision")):
         return None
     if not all(isinstance(a, Var) and a.aval.dtype.name in _FLOATS for a in eqn.invars):
         return None
@@ -232,7 +233,7 @@ class _Space:
         whether columns are summed.
         """
         rules = eqn.primitive.rewrite.product
-        if rules is None or eqn.params.get("precision") is not None:
+        if rules is None or names_algorithm(eqn.params.get("precision")):
             return None
         sides = [k for k, a in enumerate(eqn.invars) if isinstance(a, Var) and a in self.made]
         # One operand has the space's elements; the other one is read from memory.
@@ -325,7 +326,7 @@ class _Space:
         sweep = SweepSpace(
             self.shape, self.batch, self.rows, columns, tuple(needed.factors), tuple(needed.leaves),
             tuple(needed.members), value, eqn if side is None else None, other, features, out, None,
-            tuple(v.aval for v in eqn.outvars),
+            tuple(v.aval for v in eqn.outvars), needed.exact,
         )  # fmt: skip
         return sweep, needed.sources, list(eqn.outvars)
 
@@ -362,7 +363,7 @@ class _Space:
         sweep = SweepSpace(
             self.shape, self.batch, self.rows, True, tuple(needed.factors), tuple(needed.leaves),
             tuple(needed.members), scores, None, other, features, out,
-            Online(largest, total, exponential), tuple(v.aval for v in outs),
+            Online(largest, total, exponential), tuple(v.aval for v in outs), needed.exact,
         )  # fmt: skip
         return sweep, needed.sources, outs
 
@@ -423,7 +424,7 @@ class _Needed:
         self.factors: list[Factor] = []
         self.members: list[Eqn] = []
         self.leaves: list[tuple[Var, Read | Literal | Computed]] = []
-        self.is_readable = True
+        self.is_readable, self.exact = True, False
         self._gather(value)
 
     def _gather(self, value: Var) -> None:
@@ -484,6 +485,7 @@ class _Needed:
 
     def _factor(self, eqn: Eqn) -> None:
         batch, rows, space = self.space.batch, self.space.rows, self.space.shape
+        self.exact |= not allows_tf32(eqn.params.get("precision"))
         rules = eqn.primitive.rewrite.product
         assert rules is not None
         left, right = rules.roles(eqn)
@@ -501,6 +503,7 @@ class _Needed:
     def product(self, eqn: Eqn, side: int) -> tuple[Read, int, tuple[int, ...]]:
         """Return where the other operand is read, its features, and the axes of the result."""
         space = self.space
+        self.exact |= not allows_tf32(eqn.params.get("precision"))
         rules = eqn.primitive.rewrite.product
         assert rules is not None
         here, there = (rules.roles(eqn)[k] for k in (side, 1 - side))

@@ -178,6 +178,11 @@ def allows_tf32(precision) -> bool:
     return precision in (None, DotAlgorithmPreset.DEFAULT, DotAlgorithmPreset.TF32_TF32_F32)
 
 
+def names_algorithm(precision) -> bool:
+    """Whether a precision, in its canonical form, names an algorithm."""
+    return isinstance(precision, DotAlgorithm | DotAlgorithmPreset)
+
+
 def rounding_of(precision) -> tuple[Any, Any, Any]:
     """Return an algorithm's (lhs dtype, rhs dtype, sum dtype); None leaves one unchanged.
 

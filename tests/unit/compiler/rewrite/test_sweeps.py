@@ -15,7 +15,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
-from gpuarray.compiler.cuda.emit import emit
+from gpuarray.compiler.cuda.emit import Options, emit
 from gpuarray.compiler.lower.kernel import Kernel, Sweep
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.core.graph import Eqn
@@ -23,6 +23,13 @@ from tests.support import simulated
 from tests.support.targets import plan_for
 
 simulated.need_compiler()
+
+
+@pytest.fixture(autouse=True)
+def full_precision():
+    """Products of float32 are compared closely, but where a test asks for TF32."""
+    with ga.default_matmul_precision("highest"):
+        yield
 
 
 @pytest.fixture
@@ -131,6 +138,31 @@ def test_every_width_of_short_floats(sweeping, width, dtype):
     assert "ga_add_product<" in emit(kernel).text
     found = on_simulator(nn.dot_product_attention, (q, k, v))[0]
     near(found, attention64(q, k, v), dtype)
+
+
+@pytest.mark.parametrize("f", ["nn", "einsum", "gradient"])
+def test_float32_may_be_rounded(sweeping, f):
+    """As JAX does by default on such a GPU: with ten bits behind the point, by tensor cores."""
+    (q, k, v), _, _ = operands(7, 1, 100, 90, 2, 2, 12)
+    plain = nn.dot_product_attention if f != "einsum" else by_einsum
+    ct = np.random.default_rng(3).standard_normal(q.shape).astype(np.float32)
+
+    def both(q, k, v):
+        out, back = ga.vjp(plain, q, k, v)
+        return out, *back(ct)
+
+    with ga.default_matmul_precision("default"):
+        called = both if f == "gradient" else plain
+        found = on_simulator(called, (q, k, v))
+        made = sweeps(called, q, k, v)
+    assert made and all("ga_add_product<float>" in emit(kernel).text for kernel in made)
+    right = attention64(q, k, v, ct=ct)
+    for one, exact in zip(found, right, strict=False):
+        off = np.abs(one - exact).max() / np.abs(exact).max()
+        assert 1e-5 < off < 5e-3
+    # A GPU without such cores computes the same as always.
+    plain_texts = [emit(kernel, Options(tensor_cores=False)).text for kernel in made]
+    assert not any("ga_add_product" in text for text in plain_texts)
 
 
 @pytest.mark.parametrize("options", [{"is_causal": True}, {"local_window_size": (20, 3)}])
@@ -302,7 +334,7 @@ def test_scores_that_somebody_keeps_stay(sweeping):
         return gnp.einsum("bnts,bsnh->btnh", weights, v), weights[:, 0]
 
     def precise(q, k, v):
-        scores = gnp.einsum("btnh,bsnh->bnts", q, k, precision="bfloat16")
+        scores = gnp.einsum("btnh,bsnh->bnts", q, k, precision="BF16_BF16_F32")
         return gnp.einsum("bnts,bsnh->btnh", nn.softmax(scores, axis=-1), v)
 
     for g in (f, turned, precise):

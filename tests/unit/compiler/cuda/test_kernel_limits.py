@@ -292,5 +292,5 @@ def test_nothing_agreed_spills(arch):
     made = nvrtc.resources([k for _, k in kernels], arch)
     for (name, kernel), used in zip(kernels, made, strict=True):
         # There the assembler would rather store two registers than hold one block less.
-        assert used.spills <= (8 if arch == "sm_120" else 0), name
+        assert used.spills <= (8 if arch in ("sm_80", "sm_120") else 0), name
         assert 0 < used.registers * kernel.schedule.threads <= 65536, name

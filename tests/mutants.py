@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import collections
 import faulthandler
+import functools
 import os
 import re
 import signal
@@ -205,7 +206,7 @@ def each_scaled(scale, *xs):
 #: Programs whose kernels only devices have.
 ON_DEVICES = (
     "tables",
-    "sweep", "entries", "batch", "scan", "sort", "top", "rows and columns", "rows, in one",
+    "sweep", "sweep, tensor", "sweep, tensor, rounded", "entries", "batch", "scan", "sort", "top", "rows and columns", "rows, in one",
     "rows, held",
 )  # fmt: skip
 #: Sizes from which kernels take these forms, for small programs.
@@ -217,7 +218,7 @@ SMALL = {
 #: Programs planned for a machine of so few multiprocessors that threads take several turns.
 FEW = {
     "rows, long": 4, "rows, in one pass": 4, "columns, in one pass": 1,
-    "columns, softmax in one pass": 1,
+    "columns, softmax in one pass": 1, "sweep, tensor": 1, "sweep, tensor, rounded": 1,
 }  # fmt: skip
 
 #: name: (function, arguments); the same function with arguments of the same shapes is one kernel.
@@ -340,7 +341,18 @@ PROGRAMS = {
         lambda *xs: [gnp.argmax(x) for x in xs],
         tuple(first(n, at) - 100 for n, at in ((9001, 8191), (5003, 4100), (3004, 2), (703, 702))),
     ),
-    "sweep": (nn.dot_product_attention, (floats(70, 36, 1, 8), *[floats(70, 39, 1, 8)] * 2)),
+    "sweep": (
+        ga.default_matmul_precision("highest")(lambda *x: nn.dot_product_attention(*x)),
+        (floats(70, 36, 1, 8), *[floats(70, 39, 1, 8)] * 2),
+    ),
+    "sweep, tensor": (
+        functools.partial(nn.dot_product_attention, is_causal=True),
+        tuple(floats(1, n, 1, 20, dtype="bfloat16") for n in (70, 75, 75)),
+    ),
+    "sweep, tensor, rounded": (
+        nn.dot_product_attention,
+        tuple(floats(1, n, 1, 12) for n in (70, 75, 75)),
+    ),
 }
 
 

@@ -61,6 +61,12 @@ template <class T> inline T sim_shfl_down(unsigned line, unsigned mask, T v, uns
 template <class T> inline T sim_shfl_up(unsigned line, unsigned mask, T v, unsigned by, int width = 32) {
     return sim_shuffle(mask, v, width, line, [=](int lane) { return lane - (int)by; });
 }
+// The values of all lanes: what tensor cores see at once.
+template <class T> SIM_UNWATCHED void sim_gather(unsigned line, T v, T* all) {
+    const sim_lanes* lanes = sim_exchange(0xffffffffu, sim_word(v), line);
+    for (unsigned lane = 0; lane < 32; ++lane) __builtin_memcpy(all + lane, &lanes->value[lane], sizeof v);
+}
+#define sim_all(...) sim_gather(__LINE__, __VA_ARGS__)
 // A mask of the lanes in which `v` is not 0.
 SIM_UNWATCHED unsigned sim_ballot(unsigned line, unsigned mask, int v) {
     const sim_lanes* all = sim_exchange(mask, v != 0, line);

@@ -15,10 +15,9 @@ GA_INLINE ga_fragment ga_read_fragment(const void* row) {
                  : "=r"(x.w[0]), "=r"(x.w[1]), "=r"(x.w[2]), "=r"(x.w[3]) : "l"(row) : "memory");
 #else
     const unsigned lane = threadIdx.x % 32u;
-    for (unsigned m = 0; m < 4u; ++m) {
-        const auto from = (const unsigned*)__shfl_sync(0xffffffffu, (unsigned long long)row, m * 8u + lane / 4u);
-        x.w[m] = from[lane % 4u];
-    }
+    unsigned long long rows[32];
+    sim_all((unsigned long long)row, rows);
+    for (unsigned m = 0; m < 4u; ++m) x.w[m] = ((const unsigned*)rows[m * 8u + lane / 4u])[lane % 4u];
 #endif
     return x;
 }
@@ -33,10 +32,11 @@ GA_INLINE ga_fragment ga_read_turned(const void* row) {
                  : "=r"(x.w[0]), "=r"(x.w[1]), "=r"(x.w[2]), "=r"(x.w[3]) : "l"(row) : "memory");
 #else
     const unsigned lane = threadIdx.x % 32u;
+    unsigned long long rows[32];
+    sim_all((unsigned long long)row, rows);
     for (unsigned m = 0; m < 4u; ++m) {
         const unsigned first = m * 8u + lane % 4u * 2u;
-        const auto one = (const unsigned short*)__shfl_sync(0xffffffffu, (unsigned long long)row, first);
-        const auto two = (const unsigned short*)__shfl_sync(0xffffffffu, (unsigned long long)row, first + 1u);
+        const auto one = (const unsigned short*)rows[first], two = (const unsigned short*)rows[first + 1u];
         x.w[m] = one[lane / 4u] | (unsigned)two[lane / 4u] << 16;
     }
 #endif
@@ -103,6 +103,14 @@ template <> __device__ __forceinline__ ga_fragment ga_as_fragment<float>(const f
 // them in row l / 4 (upper) and two in row l / 4 + 8 (lower), in columns l % 4 * 2 and the next.
 template <class T> GA_INLINE void ga_add_product(float* upper, float* lower, const ga_fragment& a, unsigned b0, unsigned b1) {
     const unsigned lane = threadIdx.x % 32u;
+    const unsigned mine[6] = {a.w[0], a.w[1], a.w[2], a.w[3], b0, b1};
+#ifdef GA_HOST
+    unsigned all[6][32];
+    for (unsigned w = 0; w < 6u; ++w) sim_all(mine[w], all[w]);
+    const auto word = [&](unsigned w, unsigned from) { return all[w][from]; };
+#else
+    const auto word = [&](unsigned w, unsigned from) { return __shfl_sync(0xffffffffu, mine[w], from); };
+#endif
     const auto add = [](float& sum, unsigned one, unsigned two) {
         if constexpr (sizeof(T) == 4) sum = fmaf(__uint_as_float(one), __uint_as_float(two), sum);
         else {
@@ -114,13 +122,11 @@ template <class T> GA_INLINE void ga_add_product(float* upper, float* lower, con
     };
 #pragma unroll
     for (unsigned k = 0; k < 8u; ++k) {
-        const unsigned from = lane / 4u * 4u + k % 4u;
-        const unsigned up = __shfl_sync(0xffffffffu, a.w[k / 4u * 2u], from);
-        const unsigned low = __shfl_sync(0xffffffffu, a.w[k / 4u * 2u + 1u], from);
+        const unsigned row = lane / 4u * 4u + k % 4u, upper_word = word(k / 4u * 2u, row), lower_word = word(k / 4u * 2u + 1u, row);
 #pragma unroll
         for (unsigned e = 0; e < 2u; ++e) {
-            const unsigned by = __shfl_sync(0xffffffffu, k < 4u ? b0 : b1, (lane % 4u * 2u + e) * 4u + k % 4u);
-            add(upper[e], up, by), add(lower[e], low, by);
+            const unsigned column = word(4u + k / 4u, (lane % 4u * 2u + e) * 4u + k % 4u);
+            add(upper[e], upper_word, column), add(lower[e], lower_word, column);
         }
     }
 }

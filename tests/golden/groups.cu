@@ -1,7 +1,7 @@
 // k0_tables: scatter_tables x2
 //   in0 i32[4194304], in1 f32[4194304] -> out0 f32[132,100], out1 f32[132,100]    33660032 bytes
 //   4194304 updates of 100 places, folded in tables of each warp; 132 x 1024 threads
-extern "C" __global__ void __launch_bounds__(1024) k0_tables(
+extern "C" __global__ void __launch_bounds__(1024, 1) k0_tables(
     const int* __restrict__ in0,
     const float* __restrict__ in1,
     float* __restrict__ out0,

@@ -1,7 +1,7 @@
 // k0_rows: reduce_max, sub, exp, convert_element_type x2, reduce_sum, div
 //   in0 bf16[1056,131072] -> out0 bf16[1056,131072]    553648128 bytes
 //   1056 rows of 131072, 1024 threads a row, held in shared memory of the launch and registers; 1056 x 1024 threads
-extern "C" __global__ void __launch_bounds__(1024) k0_rows(
+extern "C" __global__ void __launch_bounds__(1024, 1) k0_rows(
     const ga_bf16* __restrict__ in0,
     ga_bf16* __restrict__ out0) {
     __shared__ float part0[32];
@@ -24,14 +24,22 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
             r0 = ga_max(r0, ga_value(row0[u].v[e]));
         }
     }
-    #pragma unroll 4
-    for (unsigned j = 16384u + lane * 8u; j < 131072u; j += 8192u) {      // pass 1 over the row
-        const unsigned k = j / 8u - 2048u;
-        const ga_vec<ga_bf16, 8> held0 = ga_load<8>(in0 + row * 131072u + j);
-        if (k < fits) rest0[k] = held0;
+    for (unsigned k = 16384u + lane * 8u; k < 131072u; k += 57344u) {     // pass 1 over the row
+        ga_vec<ga_bf16, 8> turn0[7];
         #pragma unroll
-        for (unsigned e = 0; e < 8u; ++e) {
-            r0 = ga_max(r0, ga_value(held0.v[e]));
+        for (unsigned u = 0; u < 7u; ++u) {                               // read
+            const unsigned j = k + u * 8192u;
+            turn0[u] = ga_load<8>(in0 + row * 131072u + j);
+        }
+        #pragma unroll
+        for (unsigned u = 0; u < 7u; ++u) {                               // compute
+            const unsigned j = k + u * 8192u;
+            const unsigned at = j / 8u - 2048u;
+            if (at < fits) rest0[at] = turn0[u];
+            #pragma unroll
+            for (unsigned e = 0; e < 8u; ++e) {
+                r0 = ga_max(r0, ga_value(turn0[u].v[e]));
+            }
         }
     }
     r0 = ga_block_reduce<32>(r0, part0, [](float p, float q) -> float { return ga_max(p, q); });
@@ -48,9 +56,9 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
     }
     #pragma unroll 4
     for (unsigned j = 16384u + lane * 8u; j < 131072u; j += 8192u) {      // pass 2 over the row
-        const unsigned k = j / 8u - 2048u;
+        const unsigned at = j / 8u - 2048u;
         ga_vec<ga_bf16, 8> held0;
-        if (k < fits) held0 = rest0[k];
+        if (at < fits) held0 = rest0[at];
         else held0 = ga_load<8>(in0 + row * 131072u + j);
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
@@ -76,9 +84,9 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
     }
     #pragma unroll 4
     for (unsigned j = 16384u + lane * 8u; j < 131072u; j += 8192u) {      // write the row
-        const unsigned k = j / 8u - 2048u;
+        const unsigned at = j / 8u - 2048u;
         ga_vec<ga_bf16, 8> held0;
-        if (k < fits) held0 = rest0[k];
+        if (at < fits) held0 = rest0[at];
         else held0 = ga_load<8>(in0 + row * 131072u + j);
         ga_vec<ga_bf16, 8> y0;
         #pragma unroll

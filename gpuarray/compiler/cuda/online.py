@@ -9,6 +9,8 @@ the folds first, and then the sums, each corrected for the common reference.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpuarray.compiler.cuda.template import Cell, Template
 from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.passes import Follower, Pass, once_each
@@ -21,8 +23,8 @@ from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
 
 
-class JoinedLoop(Struct):
-    """The loop of a joined pass: its head, and the elements that a thread takes in each iteration.
+class Turns(Struct):
+    """A loop in turns: its head, and the elements that a thread takes in each of them.
 
     Attributes
     ----------
@@ -30,6 +32,8 @@ class JoinedLoop(Struct):
         The position of vector `u` of an iteration.
     guard :
         A condition that holds beyond the end, or an empty text.
+    follows :
+        Whether a loop over another part of the same rows comes before it.
     """
 
     head: str
@@ -38,6 +42,7 @@ class JoinedLoop(Struct):
     count: int
     width: int
     reduced: list[int]
+    follows: bool = False
 
 
 class Reference(Struct):
@@ -58,21 +63,68 @@ class Reference(Struct):
 class OnlineTemplate(Template):
     """Loops in which some sums follow other folds."""
 
-    def turns_at_most(self, one: Pass, width: int, ahead: int) -> int:
-        """Vectors that a thread takes at a time: `ahead`, or fewer if registers are short."""
-        first, second = once_each(self.group, list(one.halves), self.is_dear, False)
-        held = [x.source for x in self.reread_loads([first, second], width).values()]
-        size = width * sum(storage_dtype(v.aval).itemsize for v in (*held, *first.carried))
-        return max(1, min(ahead, TARGET.row_bytes // max(1, size)))
+    def turns_at_most(self, one: Pass, width: int, ahead: int, many: float) -> int:
+        """Vectors that a thread takes at a time: `ahead`, or fewer if registers are short; if
+        possible a divisor of the number that it has in all, so that no turn needs tests.
+        """
+        if one.halves:
+            first, second = once_each(self.group, list(one.halves), self.is_dear, False)
+            loads, carried = self.reread_loads([first, second], width), first.carried
+        else:
+            loads, carried = self.loads_to_read(one.members, width), []
+        held = (*(x.source for x in loads.values()), *carried)
+        size = width * sum(storage_dtype(v.aval).itemsize for v in held)
+        most = max(1, TARGET.row_bytes // max(1, size))
+        ahead = min(ahead, most)
+        return next((k for k in range(ahead, min(most, 2 * ahead) + 1) if not many % k), ahead)
 
     def is_dear(self, member: Member) -> bool:
         """Whether a value is kept from the first half of an iteration to the second."""
         made = any(isinstance(o, Load) and self.is_inlined(o) for o in member.operands)
         return made or member.eqn.primitive.weight > 1
 
-    # ---- the loop ----
+    # ---- the loops ----
+    def in_turns(self, one: Pass) -> bool:
+        """Whether a loop has to read some elements before it computes any. In others the compiler
+        does so by itself; but it moves no read past a branch, such as that of a quotient of small
+        numbers, and then a thread waits for every element.
+        """
+        dear = any(m.eqn.primitive.weight > 1 for m in one.members)
+        return bool(one.halves or one.stored) or dear
+
+    def loads_to_hold(self, members: Sequence[Member], width: int) -> dict[tuple, Load]:
+        """What members read from memory and may be held in registers: each once."""
+        loads = (o for m in members for o in m.operands if isinstance(o, Load))
+        return {(x.key, x.dims): x for x in loads if self.can_hold(x, width)}
+
+    def loads_to_read(self, members: Sequence[Member], width: int) -> dict[tuple, Load]:
+        """Those of them that are not held yet."""
+        loads = self.loads_to_hold(members, width)
+        return {key: x for key, x in loads.items() if key not in self.registers}
+
+    def begin_elements(self, depth: int, members: Sequence[Member], width: int) -> None:
+        """Lines before the elements of a vector."""
+
+    def pass_in_turns(self, one: Pass, turns: Turns, states: dict[Var, str], comment: str) -> None:
+        """Write the loop of a pass that reads the elements of a turn, and then computes them."""
+        loads = self.loads_to_read(one.members, turns.width)
+        self.line(1, turns.head, comment)
+        # Loops over the parts of a row are one pass over it.
+        (self.touched.unrolled if turns.follows else self.touched.begin)(turns.count)
+        held = self.declare_held("turn", loads, turns.width, turns.count, "[u]", depth=2)
+        self._open_turn(turns, "read")
+        self.read_held(held, turns.width, 3)
+        self.line(2, "}")
+        self._open_turn(turns, "compute")
+        self.begin_elements(3, one.members, turns.width)
+        self.elements(3, one.members, one.stored, states, turns.width)
+        self.line(2, "}")
+        self.line(1, "}")
+        for load in loads.values():
+            del self.registers[load.key, load.dims]
+
     def online_pass(
-        self, one: Pass, turns: JoinedLoop, comment: str
+        self, one: Pass, turns: Turns, comment: str
     ) -> tuple[dict[Var, str], list[Reference]]:
         """Write the loop of a joined pass; returns the names of partial results and references."""
         states = self.declare_partials(one)
@@ -123,7 +175,7 @@ class OnlineTemplate(Template):
             self.names.pop(v, None)
         return states, references
 
-    def _open_turn(self, turns: JoinedLoop, comment: str) -> None:
+    def _open_turn(self, turns: Turns, comment: str) -> None:
         self.line(2, "#pragma unroll")
         self.line(2, f"for (unsigned u = 0; u < {turns.count}u; ++u) {{", comment)
         self.name_position(3, "j", turns.place)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuarray.compiler.cuda.online import JoinedLoop
+from gpuarray.compiler.cuda.online import Turns
 from gpuarray.compiler.cuda.stretches import RowLoops
 from gpuarray.compiler.cuda.template import KernelSource, Options
 from gpuarray.compiler.fuse.group import Inner, Load, Member
@@ -66,7 +66,7 @@ class RowsTemplate(RowLoops):
                 self.line(1, "if (!inside) return;")
                 left = True
             if one.halves:
-                turns = self.long_turns(one, schedule, length, reduced)
+                turns = self.turns_of(one, schedule, length, reduced)
                 what = f"pass {number + 1} over the row"
                 self.merge_online(one, *self.online_pass(one, turns, what), schedule)
                 continue
@@ -74,7 +74,12 @@ class RowsTemplate(RowLoops):
                 what = f"pass {number + 1} over the row" if one.partial else "write the row"
                 states = self.declare_partials(one)
                 for part in self.stretches:
-                    self.open_stretch(part, schedule, length, reduced, what, one.members)
+                    self.enter(part)
+                    if self.is_long(schedule) and self.reads_in_turns(one, schedule.width):
+                        turns = self.turns_of(one, schedule, length, reduced, self.part.first)
+                        self.pass_in_turns(one, turns, states, what)
+                        continue
+                    self.open_stretch(schedule, length, reduced, what, one.members)
                     self.elements(2, one.members, one.stored, states, schedule.width)
                     self.line(1, "}")
                 # Every thread of the row gets the result: the next pass needs it.
@@ -144,16 +149,6 @@ class RowsTemplate(RowLoops):
             beside = " and registers" if len(stretches) > 1 else ""
             return plain, f", held in shared memory of the launch{beside}"
         return joined if any(one.halves for one in joined) else plain, ""
-
-    def long_turns(self, one: Pass, s: Schedule, length: int, reduced: list[int]) -> JoinedLoop:
-        """The iterations of a block over a long row, for a joined pass."""
-        t, n = self.index_type, self.number
-        ahead = turns_ahead(self.bytes_a_turn(s.width), s, 2, len(one.members))
-        ahead = self.turns_at_most(one, s.width, ahead)
-        step, scale = s.lanes * s.width, f" * {n(s.width)}" if s.width > 1 else ""
-        head = f"for ({t} k = lane{scale}; k < {n(length)}; k += {n(step * ahead)}) {{"
-        guard = f"j >= {n(length)}" if length % (step * ahead) else ""
-        return JoinedLoop(head, f"k + u * {n(step)}", guard, ahead, s.width, reduced)
 
     def is_worth_carrying(self, member: Member) -> bool:
         """Whether to carry a value instead of recomputing it from the held part of the row.
@@ -286,11 +281,11 @@ class SharedRowsTemplate(RowsTemplate):
     ) -> KernelSource:
         """As `source`, for a joined pass."""
         n, length = self.number, self.length
-        ahead = self.turns_at_most(one, s.width, ahead)
+        ahead = self.turns_at_most(one, s.width, ahead, length / (s.threads * s.splits * s.width))
         step = s.threads * s.splits * s.width
         head = f"for ({self.index_type} k = {first}; k < {n(length)}; k += {n(step * ahead)}) {{"
         guard = f"j >= {n(length)}" if length % (step * ahead) else ""
-        turns = JoinedLoop(head, f"k + u * {n(step)}", guard, ahead, s.width, reduced)
+        turns = Turns(head, f"k + u * {n(step)}", guard, ahead, s.width, reduced)
         states, references = self.online_pass(one, turns, "a part of the row")
         return self.written_by_last(
             s, self.merge_online_blocks(one, states, references, s, *between)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuarray.compiler.cuda.online import OnlineTemplate
+from gpuarray.compiler.cuda.online import OnlineTemplate, Turns
 from gpuarray.compiler.cuda.template import Options
 from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.kernel import Rows
@@ -30,13 +30,13 @@ class Stretch(Struct):
 
     steps: 0 where there are many
     held: loads that are in registers, and in which
-    apart: loads that may be in shared memory: each with its name, the array, and its type
+    apart: loads that may be in shared memory, each with the array there
     """
 
     first: int = 0
     steps: int = 0
     held: Fetched = {}
-    apart: tuple[tuple[Load, str, str, str], ...] = ()
+    apart: tuple[tuple[Load, str], ...] = ()
 
 
 class RowLoops(OnlineTemplate):
@@ -46,6 +46,7 @@ class RowLoops(OnlineTemplate):
         super().__init__(kernel, options)
         self.sums: dict[Var, str] = {}  # folds of columns, and where a thread has its own
         self.stretches = [Stretch()]
+        self.part = Stretch()  # that a loop goes over
         self.filled: set[str] = set()  # arrays in shared memory that some pass has filled
 
     def open_row_loop(
@@ -94,53 +95,92 @@ class RowLoops(OnlineTemplate):
             self.line(1, head, comment)
         self.define_axes(2, "j", reduced)
 
+    def enter(self, part: Stretch) -> None:
+        """Go on with another part of the row: what is held of it is read from there."""
+        self.part = part
+        self.registers |= part.held
+        for load, _ in part.apart:
+            self.registers.pop((load.key, load.dims), None)
+
+    def is_long(self, s: Schedule) -> bool:
+        """Whether the part has more vectors for each thread than are written out."""
+        return not (s.steps or self.part.steps)
+
     def open_stretch(
         self,
-        part: Stretch,
         s: Schedule,
         length: int,
         reduced: list[int],
         comment: str,
         members: Sequence[Member] = (),
     ) -> None:
-        """Open the loop of a pass over a part of a row; held values of it are read from there."""
-        self.registers |= part.held
+        """Open the loop of a pass over a part of a row."""
+        part = self.part
         if part.steps:
-            whole = part.steps * s.lanes * s.width
-            self.open_row_loop(s.replace(steps=part.steps), whole, reduced, comment, members)
-            return
-        long = s.replace(steps=0) if part.apart else s
-        self.open_row_loop(long, length, reduced, comment, members, part.first)
-        if not part.apart:
-            return
-        t, n = self.index_type, self.number
-        # `k`: the index of a vector in shared memory, which starts after those in registers.
-        vector = f"j / {n(s.width)}" if s.width > 1 else "j"
-        less = f" - {n(part.first // s.width)}" if part.first else ""
-        self.line(2, f"const {t} k = {vector}{less};")
-        needed = {(o.key, o.dims) for m in members for o in m.operands if isinstance(o, Load)}
-        # Values that fit into the room of the launch are read from there, the rest from memory.
-        for load, name, array, kind in part.apart:
-            if (key := (load.key, load.dims)) not in needed:
-                continue
-            self.registers.pop(key, None)
-            # The first pass that needs a load leaves it there.
-            if array not in self.filled:
-                self.filled.add(array)
-                self.line(2, f"const {kind} {name} = {self.whole_read(load, s)};")
-                self.line(2, f"if (k < fits) {array}[k] = {name};")
-            else:
-                # Reads on a GPU with less room are not part of the plan, and are not counted.
-                most, self.touched.most = self.touched.most, 0
-                self.line(2, f"{kind} {name};")
-                self.line(2, f"if (k < fits) {name} = {array}[k];")
-                self.line(2, f"else {name} = {self.whole_read(load, s)};")
-                self.touched.most = most
-            self.registers[key] = name
+            s, length = s.replace(steps=part.steps), part.steps * s.lanes * s.width
+        self.open_row_loop(s, length, reduced, comment, members, part.first)
+        self.begin_elements(2, members, s.width)
 
-    def whole_read(self, load: Load, s: Schedule) -> str:
-        """A vector of a load in memory, or an element."""
-        return self.vector_read(load, s.width) if s.width > 1 else self.raw(load)
+    def turns_of(
+        self, one: Pass, s: Schedule, length: int, reduced: list[int], first: int = 0
+    ) -> Turns:
+        """The turns of a block over a long row from its element `first` on."""
+        t, n = self.index_type, self.number
+        members = [] if one.halves else one.members
+        turn = self.bytes_a_turn(s.width, members)
+        ahead = turns_ahead(turn, s, 2, len(one.members), self.room) if turn else 2
+        step, scale = s.lanes * s.width, f" * {n(s.width)}" if s.width > 1 else ""
+        ahead = self.turns_at_most(one, s.width, ahead, (length - first) / step)
+        start = f"{n(first)} + lane{scale}" if first else f"lane{scale}"
+        head = f"for ({t} k = {start}; k < {n(length)}; k += {n(step * ahead)}) {{"
+        guard = f"j >= {n(length)}" if (length - first) % (step * ahead) else ""
+        place = f"k + u * {n(step)}"
+        return Turns(head, place, guard, ahead, s.width, reduced, follows=first > 0)
+
+    def in_room(self, members: Sequence[Member], width: int) -> list[tuple[Load, str]]:
+        """Loads of members that may be in shared memory, each with the array there."""
+        needed = self.loads_to_hold(members, width)
+        return [(x, array) for x, array in self.part.apart if (x.key, x.dims) in needed]
+
+    def reads_in_turns(self, one: Pass, width: int) -> bool:
+        """Whether a loop of a pass reads some vectors before it computes any: where it leaves them
+        in shared memory, no later read would be moved before that.
+        """
+        loads = self.loads_to_read(one.members, width)
+        fills = any((x.key, x.dims) in loads for x, _ in self.part.apart)
+        return fills or (bool(loads) and not self.part.apart and self.in_turns(one))
+
+    def loads_to_read(self, members: Sequence[Member], width: int) -> dict[tuple, Load]:
+        loads = super().loads_to_read(members, width)
+        for load, array in self.in_room(members, width):
+            if array in self.filled:
+                del loads[load.key, load.dims]
+        return loads
+
+    def begin_elements(self, depth: int, members: Sequence[Member], width: int) -> None:
+        """Put what has been read into shared memory, as much as fits; read what is there."""
+        if not (loads := self.in_room(members, width)):
+            return
+        # The index of a vector in shared memory, which starts after those in registers.
+        at = f"j / {self.number(width)}" if width > 1 else "j"
+        at += f" - {self.number(self.part.first // width)}" if self.part.first else ""
+        self.line(depth, f"const {self.index_type} at = {at};")
+        for k, (load, array) in enumerate(loads):
+            key = load.key, load.dims
+            if array not in self.filled:
+                self.line(depth, f"if (at < fits) {array}[at] = {self.registers[key]};")
+                self.filled.add(array)
+                continue
+            name, v = f"held{k}", load.source
+            kind = self.vector_of(v, width) if width > 1 else ct.memory_type(v.aval)
+            # Reads on a GPU with less room are not part of the plan, and are not counted.
+            most, self.touched.most = self.touched.most, 0
+            self.line(depth, f"{kind} {name};")
+            self.line(depth, f"if (at < fits) {name} = {array}[at];")
+            read = self.vector_read(load, width) if width > 1 else self.raw(load)
+            self.line(depth, f"else {name} = {read};")
+            self.touched.most = most
+            self.registers[key] = name
 
     def hold_apart(
         self, passes: list[Pass], s: Schedule, length: int, reduced: list[int]
@@ -161,7 +201,9 @@ class RowLoops(OnlineTemplate):
         if steps:
             whole = {(x.key, x.dims): x for x in loads}
             names = self.declare_held("row", whole, s.width, steps, "[u]")
-            self.open_stretch(Stretch(0, steps), s, length, reduced, "read the beginning")
+            self.open_row_loop(
+                s.replace(steps=steps), steps * s.lanes * s.width, reduced, "read the beginning"
+            )
             self.touched.most = 0  # reads of the rest count for the whole row
             self.read_held(names, s.width)
             self.touched.most = None
@@ -178,7 +220,7 @@ class RowLoops(OnlineTemplate):
             start = f"room + fits * {before}u" if before else "room"
             self.line(1, f"{kind}* const rest{k} = ({kind}*)({start});")
             before += s.width * storage_dtype(load.source.aval).itemsize
-            apart.append((load, f"held{k}", f"rest{k}", kind))
+            apart.append((load, f"rest{k}"))
         return [*made, Stretch(steps * s.lanes * s.width, 0, {}, tuple(apart))]
 
     def reads_again(self, passes: list[Pass]) -> bool:

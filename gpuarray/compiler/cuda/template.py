@@ -18,7 +18,7 @@ from gpuarray.compiler.cuda.writer import Writer
 from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.kernel import Kernel, NoKernel
 from gpuarray.compiler.lower.passes import Pass, is_by_graph
-from gpuarray.compiler.lower.schedule import Schedule
+from gpuarray.compiler.lower.schedule import Schedule, blocks_held
 from gpuarray.compiler.lower.steps import named_operations
 from gpuarray.compiler.lower.traffic import Traffic
 from gpuarray.compiler.text import types as ct
@@ -481,15 +481,20 @@ class Template(Writer, abc.ABC):
         top = [f"    {text}" for text, _ in self.structs.values()]
         top += [f"    __shared__ {text};" for text in self.shared.values()]
         top += [f"    {text}" for text in self.name_mergers()]
+        sizes = {name: nbytes for name, (_, nbytes) in self.structs.items()}
+        shared = sum(ct.declared_bytes(t, sizes) for t in self.shared.values())
+        # Where shared memory is for few blocks, the compiler need not save registers for more.
+        bounds = f"{schedule.threads}"
+        if self.room:
+            bounds += f", {blocks_held(schedule, shared + self.room)}"
         head = [
             f"// {name}: {formulas}",
             f"//   {', '.join(ins) or 'no inputs'} -> {', '.join(outs)}    {moved.total} bytes",
             f"//   {note}; {schedule.grid} x {schedule.threads} threads",
-            f'extern "C" __global__ void __launch_bounds__({schedule.threads}) {name}(',
+            f'extern "C" __global__ void __launch_bounds__({bounds}) {name}(',
             "    " + ",\n    ".join(params) + ") {",
         ]
         text = "\n".join([*head, *top, *self.lines, "}"]) + "\n"
-        sizes = {name: nbytes for name, (_, nbytes) in self.structs.items()}
         return KernelSource(
             self.kernel,
             text,
@@ -499,7 +504,7 @@ class Template(Writer, abc.ABC):
             workspace,
             self.threads_meet,
             traffic=moved,
-            shared_bytes=sum(ct.declared_bytes(t, sizes) for t in self.shared.values()),
+            shared_bytes=shared,
             room=self.room,
             neighbours=self.neighbours,
         )

@@ -67,10 +67,10 @@ def waited_for(s: Schedule, nbytes: float, ahead: float, shared_bytes: int = 0) 
         Shared memory of a block, which limits how many blocks a multiprocessor holds.
     """
     wanted = min(TARGET.bytes_under_way, nbytes / TARGET.multiprocessors)
-    return nbytes * max(1.0, wanted / max(1.0, _blocks_held(s, shared_bytes) * s.threads * ahead))
+    return nbytes * max(1.0, wanted / max(1.0, blocks_held(s, shared_bytes) * s.threads * ahead))
 
 
-def _blocks_held(s: Schedule, shared_bytes: int) -> int:
+def blocks_held(s: Schedule, shared_bytes: int) -> int:
     """How many blocks a multiprocessor has at a time."""
     held = min(-(-s.grid // TARGET.multiprocessors), max(1, TARGET.threads_held // s.threads))
     return min(held, max(1, TARGET.shared_held // max(shared_bytes, 1)))
@@ -268,7 +268,7 @@ def turns_ahead(
     """How many iterations of a loop are unrolled: `least`, or up to four times as many if that
     keeps too few bytes in flight on a multiprocessor, and the text stays short.
     """
-    held = _blocks_held(s, shared_bytes) * s.threads
+    held = blocks_held(s, shared_bytes) * s.threads
     turns = least
     while turns < 4 * least and turns * turn_bytes * held < TARGET.bytes_under_way:
         if 2 * turns * s.width * operations > TARGET.row_copies:

@@ -92,6 +92,9 @@ class Target(Struct):
     #: Operations to which a loop along a row may be unrolled: longer text compiles slowly and
     #: misses in the instruction cache. Measure: layer_norm_grad.
     row_copies: int = 512
+    #: From so many turns on, a loop that reads several vectors in each has its last turn apart, and
+    #: no tests in the others. Measure: cross_entropy of 50257 classes.
+    whole_turns: int = 4
     #: Shared memory of a block's tiles, from which the side of a tile follows: two blocks fit.
     #: Measure: transposed_sum.
     tile_bytes: int = 24 << 10

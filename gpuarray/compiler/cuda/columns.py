@@ -5,7 +5,7 @@ Floor 3. In: a Columns kernel. Out: its KernelSource.
 
 from __future__ import annotations
 
-from gpuarray.compiler.cuda.online import OnlineTemplate, Turns
+from gpuarray.compiler.cuda.online import OnlineTemplate
 from gpuarray.compiler.cuda.template import KernelSource, Options
 from gpuarray.compiler.lower.kernel import Columns
 from gpuarray.compiler.lower.online import join_passes
@@ -78,9 +78,7 @@ class ColumnsTemplate(OnlineTemplate):
                 between = slots, across, 32, which, ("deep", s.lanes)
                 if self.in_turns(one):
                     ahead = self.turns_at_most(one, 1, ahead, length / step)
-                head = f"for ({t} k = {first}; k < {n(length)}; k += {n(step * ahead)}) {{"
-                guard = f"j >= {n(length)}" if length % (step * ahead) else ""
-                turns = Turns(head, f"k + u * {n(step)}", guard, ahead, 1, reduced)
+                turns = self.turns_to(first, (0, length), step, ahead, 1, reduced)
                 # A joined pass (softmax, variance): each turn folds some elements, and then adds
                 # the terms that depend on the folds so far.
                 if one.halves:

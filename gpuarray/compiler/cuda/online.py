@@ -29,7 +29,7 @@ class Turns(Struct):
     Attributes
     ----------
     place :
-        The position of vector `u` of an iteration.
+        The position of vector `u` of a turn.
     guard :
         A condition that holds beyond the end, or an empty text.
     follows :
@@ -105,8 +105,34 @@ class OnlineTemplate(Template):
     def begin_elements(self, depth: int, members: Sequence[Member], width: int) -> None:
         """Lines before the elements of a vector."""
 
-    def pass_in_turns(self, one: Pass, turns: Turns, states: dict[Var, str], comment: str) -> None:
-        """Write the loop of a pass that reads the elements of a turn, and then computes them."""
+    def turns_to(
+        self, start: str, spans: tuple[int, int], step: int, ahead: int, width: int, axes: list[int]
+    ) -> list[Turns]:
+        """The turns of a thread over a span of elements: it begins `start` behind the first, and
+        goes on by `step`. Of many turns the last may be a loop of its own, so that no other has
+        tests.
+        """
+        n, made = self.number, []
+        first, length = spans
+        whole, rest = divmod(length - first, step * ahead)
+        cut = length - rest if rest and whole >= TARGET.whole_turns else length
+        for begin, end, count in ((first, cut, ahead), (cut, length, -(-rest // step))):
+            if begin < end:
+                at = f"{n(begin)} + {start}" if begin else start
+                head = f"for ({self.index_type} k = {at}; k < {n(end)}; k += {n(step * count)}) {{"
+                guard = f"j >= {n(end)}" if count > 1 and (end - begin) % (step * count) else ""
+                place = f"k + u * {n(step)}" if count > 1 else "k"
+                made.append(Turns(head, place, guard, count, width, axes, begin > 0))
+        return made
+
+    def pass_in_turns(
+        self, one: Pass, turns: Sequence[Turns], states: dict[Var, str], comment: str
+    ) -> None:
+        """Write the loops of a pass that reads the elements of a turn, and then computes them."""
+        for each in turns:
+            self._one_in_turns(one, each, states, comment)
+
+    def _one_in_turns(self, one: Pass, turns: Turns, states: dict[Var, str], comment: str) -> None:
         loads = self.loads_to_read(one.members, turns.width)
         self.line(1, turns.head, comment)
         # Loops over the parts of a row are one pass over it.
@@ -124,16 +150,28 @@ class OnlineTemplate(Template):
             del self.registers[load.key, load.dims]
 
     def online_pass(
-        self, one: Pass, turns: Turns, comment: str
+        self, one: Pass, turns: Sequence[Turns], comment: str
     ) -> tuple[dict[Var, str], list[Reference]]:
-        """Write the loop of a joined pass; returns the names of partial results and references."""
+        """Write the loops of a joined pass; returns the names of partial results and references."""
         states = self.declare_partials(one)
         references = self._references(one)
+        for each in turns:
+            self._one_online(one, each, states, references, comment)
+        return states, references
+
+    def _one_online(
+        self,
+        one: Pass,
+        turns: Turns,
+        states: dict[Var, str],
+        references: list[Reference],
+        comment: str,
+    ) -> None:
         # The halves without repeated work: expensive values are carried from the first to the
         # second.
         first, second = once_each(self.group, list(one.halves), self.is_dear, False)
         self.line(1, turns.head, comment)
-        self.touched.begin(turns.count)
+        (self.touched.unrolled if turns.follows else self.touched.begin)(turns.count)
         # Values of these elements that both halves need stay in registers.
         slots = {v: k for k, v in enumerate(first.carried)}
         place = "[u]"
@@ -173,11 +211,13 @@ class OnlineTemplate(Template):
         for v in slots:
             del self.carried[v]
             self.names.pop(v, None)
-        return states, references
 
     def _open_turn(self, turns: Turns, comment: str) -> None:
-        self.line(2, "#pragma unroll")
-        self.line(2, f"for (unsigned u = 0; u < {turns.count}u; ++u) {{", comment)
+        if turns.count == 1:
+            self.line(2, "{", comment)
+        else:
+            self.line(2, "#pragma unroll")
+            self.line(2, f"for (unsigned u = 0; u < {turns.count}u; ++u) {{", comment)
         self.name_position(3, "j", turns.place)
         if turns.guard:
             self.line(3, f"if ({turns.guard}) continue;")

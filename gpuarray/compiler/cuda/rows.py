@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuarray.compiler.cuda.online import Turns
 from gpuarray.compiler.cuda.stretches import RowLoops
 from gpuarray.compiler.cuda.template import KernelSource, Options
 from gpuarray.compiler.fuse.group import Inner, Load, Member
@@ -78,6 +77,7 @@ class RowsTemplate(RowLoops):
                     if self.is_long(schedule) and self.reads_in_turns(one, schedule.width):
                         turns = self.turns_of(one, schedule, length, reduced, self.part.first)
                         self.pass_in_turns(one, turns, states, what)
+                        self.filled.update(a for _, a in self.in_room(one.members, schedule.width))
                         continue
                     self.open_stretch(schedule, length, reduced, what, one.members)
                     self.elements(2, one.members, one.stored, states, schedule.width)
@@ -280,12 +280,9 @@ class SharedRowsTemplate(RowsTemplate):
         self, one: Pass, s: Schedule, first: str, ahead: int, between: tuple, reduced: list[int]
     ) -> KernelSource:
         """As `source`, for a joined pass."""
-        n, length = self.number, self.length
-        ahead = self.turns_at_most(one, s.width, ahead, length / (s.threads * s.splits * s.width))
         step = s.threads * s.splits * s.width
-        head = f"for ({self.index_type} k = {first}; k < {n(length)}; k += {n(step * ahead)}) {{"
-        guard = f"j >= {n(length)}" if length % (step * ahead) else ""
-        turns = Turns(head, f"k + u * {n(step)}", guard, ahead, s.width, reduced)
+        ahead = self.turns_at_most(one, s.width, ahead, self.length / step)
+        turns = self.turns_to(first, (0, self.length), step, ahead, s.width, reduced)
         states, references = self.online_pass(one, turns, "a part of the row")
         return self.written_by_last(
             s, self.merge_online_blocks(one, states, references, s, *between)

@@ -123,19 +123,15 @@ class RowLoops(OnlineTemplate):
 
     def turns_of(
         self, one: Pass, s: Schedule, length: int, reduced: list[int], first: int = 0
-    ) -> Turns:
+    ) -> list[Turns]:
         """The turns of a block over a long row from its element `first` on."""
-        t, n = self.index_type, self.number
+        n = self.number
         members = [] if one.halves else one.members
         turn = self.bytes_a_turn(s.width, members)
         ahead = turns_ahead(turn, s, 2, len(one.members), self.room) if turn else 2
         step, scale = s.lanes * s.width, f" * {n(s.width)}" if s.width > 1 else ""
         ahead = self.turns_at_most(one, s.width, ahead, (length - first) / step)
-        start = f"{n(first)} + lane{scale}" if first else f"lane{scale}"
-        head = f"for ({t} k = {start}; k < {n(length)}; k += {n(step * ahead)}) {{"
-        guard = f"j >= {n(length)}" if (length - first) % (step * ahead) else ""
-        place = f"k + u * {n(step)}"
-        return Turns(head, place, guard, ahead, s.width, reduced, follows=first > 0)
+        return self.turns_to(f"lane{scale}", (first, length), step, ahead, s.width, reduced)
 
     def in_room(self, members: Sequence[Member], width: int) -> list[tuple[Load, str]]:
         """Loads of members that may be in shared memory, each with the array there."""
@@ -169,7 +165,6 @@ class RowLoops(OnlineTemplate):
             key = load.key, load.dims
             if array not in self.filled:
                 self.line(depth, f"if (at < fits) {array}[at] = {self.registers[key]};")
-                self.filled.add(array)
                 continue
             name, v = f"held{k}", load.source
             kind = self.vector_of(v, width) if width > 1 else ct.memory_type(v.aval)

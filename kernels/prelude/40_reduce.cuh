@@ -22,6 +22,18 @@ template <class T> GA_INLINE ga_arg<T> ga_argmin(ga_arg<T> a, ga_arg<T> b) {
     return a.at < b.at ? a : b;
 }
 
+//@ ga_argmax_next ga_argmin_next
+// The same if b comes after all elements of a: it is taken if it is the first, or larger, or not comparable, as nan; and
+// nothing replaces a nan. No two places are compared.
+template <class T> GA_INLINE ga_arg<T> ga_argmax_next(ga_arg<T> a, ga_arg<T> b) {
+    const bool take = ((unsigned)(a.at >> 32) == ~0u) | (!(b.value <= a.value) & (a.value == a.value));
+    return {take ? b.value : a.value, take ? b.at : a.at};
+}
+template <class T> GA_INLINE ga_arg<T> ga_argmin_next(ga_arg<T> a, ga_arg<T> b) {
+    const bool take = ((unsigned)(a.at >> 32) == ~0u) | (!(b.value >= a.value) & (a.value == a.value));
+    return {take ? b.value : a.value, take ? b.at : a.at};
+}
+
 //@ ga_by_words
 // Apply `f` to each 4-byte word of a value: shuffles take numbers, and this is how structs pass them.
 template <class T, class F> GA_INLINE T ga_by_words(T v, F f) {

@@ -1,7 +1,7 @@
 // k0_tables: scatter_tables x2
 //   in0 i32[4194304], in1 f32[4194304] -> out0 f32[132,100], out1 f32[132,100]    33660032 bytes
 //   4194304 updates of 100 places, folded in tables of each warp; 132 x 1024 threads
-extern "C" __global__ void __launch_bounds__(1024, 1) k0_tables(
+extern "C" __global__ void __launch_bounds__(1024) k0_tables(
     const int* __restrict__ in0,
     const float* __restrict__ in1,
     float* __restrict__ out0,
@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) k0_tables(
 // k1_columns: reduce_sum x2, add x2, div
 //   in0 f32[132,100], in1 f32[132,100] -> out0 f32[100]    106000 bytes
 //   100 columns of 132, 8 threads a column; 4 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k1_columns(
+extern "C" __global__ void __launch_bounds__(256, 1) k1_columns(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     float* __restrict__ out0) {

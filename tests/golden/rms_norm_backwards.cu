@@ -1,7 +1,7 @@
 // k0_rowcolumns: square, reduce_sum x2, div x3, add, rsqrt, mul x9, add_any, reduce_sum_of_rows
 //   in0 f32[16384,2048], in1 f32[16384,2048], in2 f32[2048] -> out0 f32[16384,2048], out1 f32[264,2048]    404824064 bytes
 //   16384 rows of 2048, 264 blocks over them, 256 threads a row, held in registers; columns in registers; 264 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
+extern "C" __global__ void __launch_bounds__(256, 2) k0_rowcolumns(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     const float* __restrict__ in2,
@@ -16,18 +16,33 @@ extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) sum0[u].v[e] = 0.0f;
     }
+    ga_vec<float, 4> same0[2];
+    #pragma unroll
+    for (unsigned u = 0; u < 2u; ++u) {                                   // read what all rows share
+        const unsigned j = (u * 256u + lane) * 4u;
+        same0[u] = ga_load<4>(in2 + j);
+    }
+    ga_vec<float, 4> next0[2];
+    ga_vec<float, 4> next1[2];
+    const auto read = [&](unsigned row) {
+        #pragma unroll
+        for (unsigned u = 0; u < 2u; ++u) {                               // read a row
+            const unsigned j = (u * 256u + lane) * 4u;
+            next0[u] = ga_load<4>(in0 + row * 2048u + j);
+            next1[u] = ga_load<4>(in1 + row * 2048u + j);
+        }
+    };
+    read(blockIdx.x);
     for (unsigned row = blockIdx.x; row < 16384u; row += 264u) {
         ga_vec<float, 4> kept0[2];
         ga_vec<float, 4> row0[2];
         ga_vec<float, 4> row1[2];
-        ga_vec<float, 4> row2[2];
         #pragma unroll
-        for (unsigned u = 0; u < 2u; ++u) {                               // read the row
-            const unsigned j = (u * 256u + lane) * 4u;
-            row0[u] = ga_load<4>(in0 + row * 2048u + j);
-            row1[u] = ga_load<4>(in1 + row * 2048u + j);
-            row2[u] = ga_load<4>(in2 + j);
+        for (unsigned u = 0; u < 2u; ++u) {                               // the row that was read
+            row0[u] = next0[u];
+            row1[u] = next1[u];
         }
+        if (row + 264u < 16384u) read(row + 264u);
         float r0 = 0.0f;                                                  // reduce_sum
         float r1 = 0.0f;                                                  // reduce_sum
         #pragma unroll
@@ -36,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
             for (unsigned e = 0; e < 4u; ++e) {
                 const float v2 = row0[u].v[e] * row0[u].v[e];             // square
                 r0 = r0 + v2;
-                const float v3 = row1[u].v[e] * row2[u].v[e];             // mul
+                const float v3 = row1[u].v[e] * same0[u].v[e];            // mul
                 kept0[u].v[e] = v3;
                 const float v4 = row0[u].v[e] * v3;                       // mul
                 r1 = r1 + v4;
@@ -79,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
 // k1_columns: reduce_sum
 //   in0 f32[264,2048] -> out0 f32[2048]    2204160 bytes
 //   2048 columns of 264, 8 threads a column, 2 blocks a column; 128 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k1_columns(
+extern "C" __global__ void __launch_bounds__(256, 1) k1_columns(
     const float* __restrict__ in0,
     float* __restrict__ out0,
     unsigned char* work) {

@@ -142,6 +142,7 @@ class MergedReducer:
     """
 
     plain = True
+    function = None
 
     def __init__(self, eqn: Eqn, state: str, named: Callable[[str], str]):
         self.eqn, self.merging = eqn, GraphMerge(eqn, state)

@@ -26,6 +26,7 @@ class RowColumnsTemplate(RowsTemplate):
     def __init__(self, kernel: RowColumns, options: Options):
         super().__init__(kernel, options)
         self.slots = kernel.slots
+        self.before: list[str] = []  # lines before the loop over rows
         self.folds = [m.eqn.outvars[0] for m in self.group.members if is_column_fold(m.eqn)]
 
     def width(self) -> int:
@@ -42,6 +43,41 @@ class RowColumnsTemplate(RowsTemplate):
         wide = (x for x in loads if isinstance(x, Load) and self.can_hold(x, width))
         return {(x.key, x.dims): x for x in wide}
 
+    def read_row(
+        self, loads: dict[tuple, Load], s: Schedule, length: int, reduced: list[int], *names: str
+    ) -> None:
+        """Read a row while the one before it is computed: few blocks are there to do something else
+        until it comes. What all rows have in common is read once.
+        """
+        t, n, own = self.index_type, self.number, self.spaces()[0]
+        moving = {k: x for k, x in loads.items() if any(d in own for d in x.dims)}
+        common = {k: x for k, x in loads.items() if k not in moving}
+        # 1. Before the loop over rows: what is common, and the first row.
+        inside, self.lines = self.lines, self.before
+        if common:
+            super().read_row(common, s, length, reduced, "same", "read what all rows share")
+        ahead = self.declare_held("next", moving, s.width, s.steps, "[u]")
+        self.line(1, f"const auto read = [&]({t} row) {{")
+        before, self.lines = self.lines, []
+        self.define_axes(1, "row", own)
+        self.open_row_loop(s, length, reduced, "read a row")
+        self.read_held(ahead, s.width)
+        self.lines = [*before, *map(_deeper, self.lines), "        }", "    };"]
+        self.line(1, "read(blockIdx.x);")
+        # 2. In it: the row that has come, and a request for the next one.
+        self.before, self.lines = self.lines, inside
+        held = self.declare_held("row", moving, s.width, s.steps, "[u]")
+        if s.steps > 1:
+            self.line(1, "#pragma unroll")
+            self.line(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", "the row that was read")
+        for (name, load), (read, _) in zip(held, ahead, strict=True):
+            self.line(1 + (s.steps > 1), f"{name} = {read};")
+            self.registers[load.key, load.dims] = name
+        if s.steps > 1:
+            self.line(1, "}")
+        step = n(self.slots)
+        self.line(1, f"if (row + {step} < {n(self.rows)}) read(row + {step});")
+
     def source(self) -> KernelSource:
         """The loop over rows around the passes over each; then the results of the columns."""
         t, n = self.index_type, self.number
@@ -52,10 +88,9 @@ class RowColumnsTemplate(RowsTemplate):
         self.line(1, "const unsigned lane = threadIdx.x;")
         for k, v in enumerate(self.folds):
             self.declare_sums(k, v, s)
-        self.line(1, f"for ({t} row = blockIdx.x; row < {n(self.rows)}; row += {n(self.slots)}) {{")
         # The lines of one row are collected separately, to be indented as the body of the loop over
         # rows.
-        outside, self.lines = self.lines, []
+        self.before, self.lines = self.lines, []
         self.define_axes(1, "row", parallel)
         passes, held = self.hold(self.passes, s, self.length, reduced, False)
         for number, one in enumerate(passes):
@@ -73,8 +108,9 @@ class RowColumnsTemplate(RowsTemplate):
                 self.member(m, 1, self.read_outside)
         # One thread of the row writes its results.
         self.write_reduced(passes, "lane == 0")
-        self.lines = [*outside, *map(_deeper, self.lines)]
-        self.line(1, "}")
+        inside, self.lines = self.lines, self.before
+        self.line(1, f"for ({t} row = blockIdx.x; row < {n(self.rows)}; row += {n(self.slots)}) {{")
+        self.lines += [*map(_deeper, inside), "    }"]
         self.write_sums(s, reduced)
         what = f"{self.rows} rows of {self.length}, {self.slots} blocks over them"
         return self.finish(s, f"{what}, {s.lanes} threads a row{held}; columns in registers")

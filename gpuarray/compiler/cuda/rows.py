@@ -134,11 +134,13 @@ class RowsTemplate(RowLoops):
                 continue
             shared = where == "shared memory"
             self.declare_carried(slots, s.width, count, place, shared)
-            if loads:
+            if loads and shared:
                 names = self.declare_held("row", loads, s.width, count, place, shared)
                 self.open_row_loop(s, length, reduced, "read the row")
                 self.read_held(names, s.width)
                 self.line(1, "}")
+            elif loads:
+                self.read_row(loads, s, length, reduced)
             # `row` names a vector of each load; passes read elements of it from here on.
             return chosen, f", held in {where}"
         # Rows that do not fit are read again: as few times as possible, and once if a launch can
@@ -149,6 +151,21 @@ class RowsTemplate(RowLoops):
             beside = " and registers" if len(stretches) > 1 else ""
             return plain, f", held in shared memory of the launch{beside}"
         return joined if any(one.halves for one in joined) else plain, ""
+
+    def read_row(
+        self,
+        loads: dict[tuple, Load],
+        s: Schedule,
+        length: int,
+        reduced: list[int],
+        name: str = "row",
+        comment: str = "read the row",
+    ) -> None:
+        """Read what is held of a row into registers."""
+        names = self.declare_held(name, loads, s.width, s.steps, "[u]")
+        self.open_row_loop(s, length, reduced, comment)
+        self.read_held(names, s.width)
+        self.line(1, "}")
 
     def is_worth_carrying(self, member: Member) -> bool:
         """Whether to carry a value instead of recomputing it from the held part of the row.

@@ -22,6 +22,7 @@ from gpuarray.compiler.lower.schedule import Schedule, blocks_held
 from gpuarray.compiler.lower.steps import named_operations
 from gpuarray.compiler.lower.traffic import Traffic
 from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.prelude import blocks
 from gpuarray.compiler.text.reader import commented
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.target import TARGET
@@ -138,6 +139,14 @@ class Template(Writer, abc.ABC):
         reducer = MergedReducer(eqn, name, self.merger)
         self.structs[name] = reducer.struct, reducer.bytes
         return reducer
+
+    def merged_next(self, reducer: Any, state: str, element: str) -> str:
+        # Threads go up along rows; the prelude may have a shorter function for that (`f_next`).
+        name = f"{reducer.function}_next"
+        several = sum(self.axes[i] > 1 for i in self.group.reduced) > 1
+        if name not in blocks() or several:
+            return super().merged_next(reducer, state, element)
+        return f"{name}({state}, {element})"
 
     def width(self) -> int:
         """Elements of a vector access; 1 if buffers may be unaligned."""
@@ -483,10 +492,11 @@ class Template(Writer, abc.ABC):
         top += [f"    {text}" for text in self.name_mergers()]
         sizes = {name: nbytes for name, (_, nbytes) in self.structs.items()}
         shared = sum(ct.declared_bytes(t, sizes) for t in self.shared.values())
-        # Where shared memory is for few blocks, the compiler need not save registers for more.
-        bounds = f"{schedule.threads}"
-        if self.room:
-            bounds += f", {blocks_held(schedule, shared + self.room)}"
+        # Where a multiprocessor has few blocks, the compiler need not save registers for more of
+        # them: it reads further ahead.
+        bounds, held = f"{schedule.threads}", blocks_held(schedule, shared + self.room)
+        if self.group.reduced and held * schedule.threads < TARGET.threads_held:
+            bounds += f", {held}"
         head = [
             f"// {name}: {formulas}",
             f"//   {', '.join(ins) or 'no inputs'} -> {', '.join(outs)}    {moved.total} bytes",

@@ -38,7 +38,8 @@ class RowsTemplate(RowLoops):
         parallel, reduced = self.spaces()
         # The vector axis decides `width`, and with it the schedule.
         self.last = reduced[-1]
-        schedule = schedule_rows(rows, length, self.width())
+        width = self.width()
+        schedule = schedule_rows(rows, length, width, self.bytes_a_turn(width))
         lanes, many = schedule.lanes, schedule.rows_a_block
         # The row, and the thread within it. In the last block some threads may have no row: they
         # take row 0, since shuffles and barriers need all threads of a warp or block, and store

@@ -181,12 +181,18 @@ def _no_conflict(
     return True
 
 
-def schedule_rows(rows: int, length: int, width: int) -> Schedule:
-    """Short rows: a warp or a part of it each, several in a block. Others: a block each."""
+def schedule_rows(rows: int, length: int, width: int, vector_bytes: int = 0) -> Schedule:
+    """Short rows: a warp or a part of it each, several in a block. Others: a block each.
+
+    Parameters
+    ----------
+    vector_bytes :
+        Bytes that a thread reads for one vector of a row.
+    """
     vectors = max(1, -(-length // width))
     # Up to four vectors for each lane of one warp: reductions stay within it, without barriers.
     if vectors <= 32 * 4:
-        lanes = min(32, _power_of_two(vectors))
+        lanes = _lanes(rows, vectors, vector_bytes)
         # At least one warp for each block, and no more threads than rows.
         threads = max(32, min(TARGET.block_threads, _power_of_two(rows * lanes)))
         grid = -(-rows // (threads // lanes))
@@ -197,6 +203,16 @@ def schedule_rows(rows: int, length: int, width: int) -> Schedule:
     steps = -(-vectors // lanes)
     # Steps of 0: a row is too long for registers, and is read again by each pass.
     return Schedule(lanes, width, max(1, rows), lanes, steps if steps <= TARGET.row_vectors else 0)
+
+
+def _lanes(rows: int, vectors: int, vector_bytes: int) -> int:
+    """Threads of a short row: one for each vector, or of many rows fewer with several each where
+    that leaves fewer of them idle, and registers for what they compute.
+    """
+    most = min(32, _power_of_two(vectors))
+    fewer = [k for k in (most // 2, most // 4) if k > 1 and rows * k >= TARGET.full_threads]
+    found = [k for k in fewer if -(-vectors // k) * vector_bytes <= TARGET.row_bytes // 2]
+    return min((most, *found), key=lambda k: -(-vectors // k) * k)
 
 
 def row_room(s: Schedule, length: int, each: int, beside: int) -> tuple[int, int] | None:

@@ -104,7 +104,7 @@ class RowLoops(OnlineTemplate):
 
     def is_long(self, s: Schedule) -> bool:
         """Whether the part has more vectors for each thread than are written out."""
-        return not (s.steps or self.part.steps)
+        return bool(self.part.apart) or not (s.steps or self.part.steps)
 
     def open_stretch(
         self,
@@ -116,8 +116,10 @@ class RowLoops(OnlineTemplate):
     ) -> None:
         """Open the loop of a pass over a part of a row."""
         part = self.part
+        if part.steps or part.apart:
+            s = s.replace(steps=part.steps)
         if part.steps:
-            s, length = s.replace(steps=part.steps), part.steps * s.lanes * s.width
+            length = part.steps * s.lanes * s.width
         self.open_row_loop(s, length, reduced, comment, members, part.first)
         self.begin_elements(2, members, s.width)
 

@@ -171,12 +171,9 @@ template <int LANES, class T, class Merge> GA_INLINE T ga_warp_scan(T v, T nothi
     return lane == 0 ? nothing : before;
 }
 
-//@ ga_block_scan
-// The same for the threads of a block; `part` holds one value per warp.
-template <int WARPS, class T, class Merge>
-GA_INLINE T ga_block_scan(T v, T* part, T nothing, T& whole, Merge merge) {
-    T own;
-    const T in_warp = ga_warp_scan<32>(v, nothing, own, merge);
+//@ ga_scan_of_warps
+// The values of the warps before this one, merged: each has one. `whole` is that of all of them; `part` holds them.
+template <int WARPS, class T, class Merge> GA_INLINE T ga_scan_of_warps(T own, T* part, T nothing, T& whole, Merge merge) {
     const unsigned warp = threadIdx.x / 32u;
     if (threadIdx.x % 32u == 0) part[warp] = own;
     __syncthreads();
@@ -187,7 +184,16 @@ GA_INLINE T ga_block_scan(T v, T* part, T nothing, T& whole, Merge merge) {
         whole = merge(whole, part[w]);
     }
     __syncthreads();
-    return merge(ahead, in_warp);
+    return ahead;
+}
+
+//@ ga_block_scan
+// The values before this thread, merged, and that of all threads of the block.
+template <int WARPS, class T, class Merge>
+GA_INLINE T ga_block_scan(T v, T* part, T nothing, T& whole, Merge merge) {
+    T own;
+    const T in_warp = ga_warp_scan<32>(v, nothing, own, merge);
+    return merge(ga_scan_of_warps<WARPS>(own, part, nothing, whole, merge), in_warp);
 }
 
 //@ ga_column_scan

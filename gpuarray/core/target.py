@@ -35,6 +35,9 @@ class Target(Struct):
     instructions_an_access: int = 4
     #: The widest access of a thread that is one instruction: a limit of CUDA.
     vector_bytes: int = 16
+    #: Elements of a thread that are so far apart are read together with those between them: farther
+    #: ones share no piece of memory. Measure: every other column, two of 4 bits in a byte.
+    longest_step: int = 4
     #: The smallest piece of memory fetched at a time: what columns share is read in full.
     sector_bytes: int = 32
     #: Blocks of a launch: a limit of CUDA.

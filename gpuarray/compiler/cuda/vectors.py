@@ -83,6 +83,21 @@ class Vectors(Statements):
             return None
         return starts + ends
 
+    def span(self, load: Load, width: int) -> tuple[Index, int] | None:
+        """Where the vectors begin that hold a few strided elements and those between them, and how
+        many vectors these are. None if elements are neighbours or far apart, or if some vector is
+        not aligned or not in memory.
+        """
+        if self.is_inlined(load) or self.last is None:
+            return None
+        index = self.load_index(load)
+        step = index.coefficient(self.last)
+        if not 2 <= step <= TARGET.longest_step:
+            return None
+        start = index.shifted(-(index.constant % step))
+        ends = start.largest + step <= load.source.aval.size
+        return (start, step) if ends and self.is_aligned(start, width) else None
+
     def guard_bounds(self, test: Test) -> list[Index] | None:
         """Indices that must be multiples of the vector length for all elements of a vector to agree
         on a test; None if they may differ anyway.

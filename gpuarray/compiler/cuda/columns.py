@@ -45,6 +45,8 @@ class ColumnsTemplate(OnlineTemplate):
         # The column: `lane` across, `deep` down. A thread beyond the last column works on column 0,
         # since barriers need all threads, and stores nothing.
         lanes = f"lane = threadIdx.x % {wide}u, deep = threadIdx.x / {wide}u"
+        if s.lanes == 1:
+            lanes = "lane = threadIdx.x, deep = 0u"
         self.line(1, f"const unsigned {lanes};")
         # A block has columns, and where there are few of them only a cut of their length.
         block, cut = "blockIdx.x", "blockIdx.x"
@@ -112,7 +114,8 @@ class ColumnsTemplate(OnlineTemplate):
         # Outputs of one element for each column: the first thread of each writes them.
         self.write_reduced(passes, "deep == 0 && inside")
         cuts = f", {s.splits} blocks a column" if s.splits > 1 else ""
-        note = f"{rows} columns of {length}, {s.lanes} threads a column{cuts}"
+        threads = f"{s.lanes} threads" if s.lanes > 1 else "a thread"
+        note = f"{rows} columns of {length}, {threads} a column{cuts}"
         return self.finish(s, note, work)
 
     def reduce_over_columns(self, states: dict[Var, str], s: Schedule) -> None:
@@ -121,6 +124,8 @@ class ColumnsTemplate(OnlineTemplate):
             self.merge_fold(v, name, s)
 
     def merge_threads(self, name: str, state: str, merger: str, s: Schedule) -> None:
+        if s.lanes == 1:
+            return
         self.threads_meet = True
         call = f"{name}, {self.shared_array(state, s.threads)}, {merger}"
         self.line(1, f"{name} = ga_column_reduce<{s.lanes}, {s.rows_a_block}>({call});")

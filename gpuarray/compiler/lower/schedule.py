@@ -307,6 +307,10 @@ def schedule_columns(
     """
     # Two columns at least; 32 read a whole line of memory of 4-byte elements.
     across = min(32, max(2, _power_of_two(columns)))
+    # Many short columns have a thread each: to merge results would take longer than to fold.
+    if length < 8 * TARGET.block_threads // across and columns >= TARGET.full_threads:
+        across = TARGET.block_threads
+        return Schedule(across, grid=-(-columns // across), lanes=1)
     fitting = (TARGET.shared_bytes - 16) // max(state, 1)  # besides a few flags
     # Partial results of all threads have to fit into shared memory.
     deep, splits = TARGET.block_threads // across, 1

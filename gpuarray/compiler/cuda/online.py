@@ -115,7 +115,8 @@ class OnlineTemplate(Template):
         n, made = self.number, []
         first, length = spans
         whole, rest = divmod(length - first, step * ahead)
-        cut = length - rest if rest and whole >= TARGET.whole_turns else length
+        apart = rest and ahead > 1 and whole >= TARGET.whole_turns
+        cut = length - rest if apart else length
         for begin, end, count in ((first, cut, ahead), (cut, length, -(-rest // step))):
             if begin < end:
                 at = f"{n(begin)} + {start}" if begin else start

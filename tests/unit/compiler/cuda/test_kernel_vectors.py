@@ -147,3 +147,30 @@ def test_threads_side_by_side_fold_a_row_of_a_scatter():
     (loop,) = [line for line in kernel.text.splitlines() if "for (" in line]
     assert "< ga_search<true" not in loop and kernel.text.count("ga_search<") == 2
     simulated.compare([(added, (table, rows, updates))])
+
+
+BETWEEN = {
+    "every other": (lambda x: x[:, ::2] * 2, (FLOATS,)),
+    "both of each pair": (lambda x: x[:, 1::2] * 2 + x[:, ::2], (FLOATS,)),
+    "each fourth": (lambda x: x[:, 2::4] * 2, (FLOATS,)),
+    "pairs of halves": (lambda x: x[..., ::2] * x[..., 1::2], (ROTATED[0],)),
+}
+
+
+@nvrtc.needed
+@pytest.mark.parametrize("name", BETWEEN)
+def test_strided_elements_come_with_those_between_them(name):
+    function, arrays = BETWEEN[name]
+    (kernel,) = kernels(function, *arrays)
+    assert "ld.global.v2.b64" in nvrtc.ptx(kernel)
+
+
+def test_no_vector_ends_behind_the_array():
+    flat = filled("float32", 33 * 16).reshape(-1)
+    cases = [*BETWEEN.values()]
+    for cut in range(9):
+        for step in (2, 3, 4, 5):
+            part = flat[: flat.size - cut].copy()
+            cases.append((lambda x, step=step: x[step - 1 :: step] * 2, (part,)))
+            cases.append((lambda x, step=step: x[: x.size // 8 * 8 : step] * 2, (part,)))
+    simulated.compare(cases, limit=8)

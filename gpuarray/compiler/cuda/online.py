@@ -28,8 +28,8 @@ class Turns(Struct):
 
     Attributes
     ----------
-    place :
-        The position of vector `u` of a turn.
+    place, last :
+        The position of vector `u` of a turn, and that of the last one.
     guard :
         A condition that holds beyond the end, or an empty text.
     follows :
@@ -38,6 +38,7 @@ class Turns(Struct):
 
     head: str
     place: str
+    last: str
     guard: str
     count: int
     width: int
@@ -102,8 +103,15 @@ class OnlineTemplate(Template):
         loads = self.loads_to_hold(members, width)
         return {key: x for key, x in loads.items() if key not in self.registers}
 
-    def begin_elements(self, depth: int, members: Sequence[Member], width: int) -> None:
-        """Lines before the elements of a vector."""
+    def read_turn(self, turns: Turns, loads: dict[tuple, Load]) -> None:
+        """Read the vectors of a turn."""
+        held = self.declare_held("turn", loads, turns.width, turns.count, "[u]", depth=2)
+        self.open_turn(turns, "read")
+        self.read_held(held, turns.width, 3)
+        self.line(2, "}")
+
+    def begin_vector(self, members: Sequence[Member], width: int) -> None:
+        """Lines before the elements of a vector of a turn."""
 
     def turns_to(
         self, start: str, spans: tuple[int, int], step: int, ahead: int, width: int, axes: list[int]
@@ -123,7 +131,9 @@ class OnlineTemplate(Template):
                 head = f"for ({self.index_type} k = {at}; k < {n(end)}; k += {n(step * count)}) {{"
                 guard = f"j >= {n(end)}" if count > 1 and (end - begin) % (step * count) else ""
                 place = f"k + u * {n(step)}" if count > 1 else "k"
-                made.append(Turns(head, place, guard, count, width, axes, begin > 0))
+                last = n(end - width) if guard else f"k + {n(step * (count - 1))}"
+                last = last if count > 1 else "k"
+                made.append(Turns(head, place, last, guard, count, width, axes, begin > 0))
         return made
 
     def pass_in_turns(
@@ -138,12 +148,9 @@ class OnlineTemplate(Template):
         self.line(1, turns.head, comment)
         # Loops over the parts of a row are one pass over it.
         (self.touched.unrolled if turns.follows else self.touched.begin)(turns.count)
-        held = self.declare_held("turn", loads, turns.width, turns.count, "[u]", depth=2)
-        self._open_turn(turns, "read")
-        self.read_held(held, turns.width, 3)
-        self.line(2, "}")
-        self._open_turn(turns, "compute")
-        self.begin_elements(3, one.members, turns.width)
+        self.read_turn(turns, loads)
+        self.open_turn(turns, "compute")
+        self.begin_vector(one.members, turns.width)
         self.elements(3, one.members, one.stored, states, turns.width)
         self.line(2, "}")
         self.line(1, "}")
@@ -180,7 +187,7 @@ class OnlineTemplate(Template):
         loads = self.reread_loads([first, second], turns.width)
         if loads:
             held = self.declare_held("row", loads, turns.width, turns.count, place, depth=2)
-            self._open_turn(turns, "read")
+            self.open_turn(turns, "read")
             self.read_held(held, turns.width, 3)
             self.line(2, "}")
         for r in references:
@@ -189,7 +196,7 @@ class OnlineTemplate(Template):
             if r.many:
                 self.line(2, f"const {r.type} {r.many}_before = {r.many};")
         # Fold these elements.
-        self._open_turn(turns, "fold")
+        self.open_turn(turns, "fold")
         folded = {v: states[v] for v in first.partial}
         self.elements(3, first.members, [], folded, turns.width)
         for r in references:
@@ -201,7 +208,7 @@ class OnlineTemplate(Template):
         for r in references:
             self._correct_for_new(r, one, states, fetched)
         # Add their terms.
-        self._open_turn(turns, "add what follows")
+        self.open_turn(turns, "add what follows")
         added = {v: states[v] for v in second.partial}
         self.elements(3, second.members, [], added, turns.width)
         self.line(2, "}")
@@ -213,16 +220,16 @@ class OnlineTemplate(Template):
             del self.carried[v]
             self.names.pop(v, None)
 
-    def _open_turn(self, turns: Turns, comment: str) -> None:
+    def open_turn(self, turns: Turns, comment: str, depth: int = 2) -> None:
         if turns.count == 1:
-            self.line(2, "{", comment)
+            self.line(depth, "{", comment)
         else:
-            self.line(2, "#pragma unroll")
-            self.line(2, f"for (unsigned u = 0; u < {turns.count}u; ++u) {{", comment)
-        self.name_position(3, "j", turns.place)
+            self.line(depth, "#pragma unroll")
+            self.line(depth, f"for (unsigned u = 0; u < {turns.count}u; ++u) {{", comment)
+        self.name_position(depth + 1, "j", turns.place)
         if turns.guard:
-            self.line(3, f"if ({turns.guard}) continue;")
-        self.define_axes(3, "j", turns.reduced)
+            self.line(depth + 1, f"if ({turns.guard}) continue;")
+        self.define_axes(depth + 1, "j", turns.reduced)
 
     def _references(self, one: Pass) -> list[Reference]:
         """Declare the references of a pass, each once."""

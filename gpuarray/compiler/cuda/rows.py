@@ -78,7 +78,7 @@ class RowsTemplate(RowLoops):
                     if self.is_long(schedule) and self.reads_in_turns(one, schedule.width):
                         turns = self.turns_of(one, schedule, length, reduced, self.part.first)
                         self.pass_in_turns(one, turns, states, what)
-                        self.filled.update(a for _, a in self.in_room(one.members, schedule.width))
+                        self.has_filled(one.members, schedule.width)
                         continue
                     self.open_stretch(schedule, length, reduced, what, one.members)
                     self.elements(2, one.members, one.stored, states, schedule.width)

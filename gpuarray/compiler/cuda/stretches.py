@@ -18,6 +18,7 @@ from gpuarray.compiler.lower.kernel import Rows
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.lower.schedule import Schedule, row_room, turns_ahead
 from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.reader import bracketed
 from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.index import axes_of
@@ -56,7 +57,6 @@ class RowLoops(OnlineTemplate):
         reduced: list[int],
         comment: str,
         members: Sequence[Member] = (),
-        first: int = 0,
     ) -> None:
         """Open the loop of a thread over its vectors of a row; neighbours take neighbours."""
         t, n, operations = self.index_type, self.number, len(members)
@@ -85,12 +85,10 @@ class RowLoops(OnlineTemplate):
         else:
             # A long row: by strides of all threads.
             stride = n(s.lanes * s.width)
-            start = f"{n(first)} + lane{scale}" if first else f"lane{scale}"
-            head = f"for ({t} j = {start}; j < {n(length)}; j += {stride}) {{"
+            head = f"for ({t} j = lane{scale}; j < {n(length)}; j += {stride}) {{"
             turn = self.bytes_a_turn(s.width, members)
             ahead = turns_ahead(turn, s, 2, operations, self.room) if turn else 2
-            # Stretches of one row are one pass over it.
-            (self.touched.unrolled if first else self.touched.begin)(ahead)
+            self.touched.begin(ahead)
             self.line(1, f"#pragma unroll {ahead}")
             self.line(1, head, comment)
         self.define_axes(2, "j", reduced)
@@ -115,13 +113,9 @@ class RowLoops(OnlineTemplate):
         members: Sequence[Member] = (),
     ) -> None:
         """Open the loop of a pass over a part of a row."""
-        part = self.part
-        if part.steps or part.apart:
-            s = s.replace(steps=part.steps)
-        if part.steps:
-            length = part.steps * s.lanes * s.width
-        self.open_row_loop(s, length, reduced, comment, members, part.first)
-        self.begin_elements(2, members, s.width)
+        if steps := self.part.steps:
+            s, length = s.replace(steps=steps), steps * s.lanes * s.width
+        self.open_row_loop(s, length, reduced, comment, members)
 
     def turns_of(
         self, one: Pass, s: Schedule, length: int, reduced: list[int], first: int = 0
@@ -132,52 +126,69 @@ class RowLoops(OnlineTemplate):
         turn = self.bytes_a_turn(s.width, members)
         ahead = turns_ahead(turn, s, 2, len(one.members), self.room) if turn else 2
         step, scale = s.lanes * s.width, f" * {n(s.width)}" if s.width > 1 else ""
+        loads = self.loads_to_read(one.members, s.width)
+        if loads and all(self.is_left(x) for x in loads.values()):
+            # Shared memory answers soon.
+            each = sum(storage_dtype(x.source.aval).itemsize for x in loads.values())
+            ahead = min(ahead, max(1, 2 * TARGET.vector_bytes // (s.width * each)))
         ahead = self.turns_at_most(one, s.width, ahead, (length - first) / step)
         return self.turns_to(f"lane{scale}", (first, length), step, ahead, s.width, reduced)
 
-    def in_room(self, members: Sequence[Member], width: int) -> list[tuple[Load, str]]:
-        """Loads of members that may be in shared memory, each with the array there."""
-        needed = self.loads_to_hold(members, width)
-        return [(x, array) for x, array in self.part.apart if (x.key, x.dims) in needed]
+    def is_left(self, load: Load) -> bool:
+        """Whether an earlier pass has left a load in shared memory."""
+        found = (a for x, a in self.part.apart if (x.key, x.dims) == (load.key, load.dims))
+        return any(array in self.filled for array in found)
 
     def reads_in_turns(self, one: Pass, width: int) -> bool:
-        """Whether a loop of a pass reads some vectors before it computes any: where it leaves them
-        in shared memory, no later read would be moved before that.
-        """
-        loads = self.loads_to_read(one.members, width)
-        fills = any((x.key, x.dims) in loads for x, _ in self.part.apart)
-        return fills or (bool(loads) and not self.part.apart and self.in_turns(one))
+        """Whether a loop of a pass reads some vectors before it computes any."""
+        return bool(self.loads_to_read(one.members, width)) and (
+            bool(self.part.apart) or self.in_turns(one)
+        )
 
-    def loads_to_read(self, members: Sequence[Member], width: int) -> dict[tuple, Load]:
-        loads = super().loads_to_read(members, width)
-        for load, array in self.in_room(members, width):
-            if array in self.filled:
-                del loads[load.key, load.dims]
-        return loads
-
-    def begin_elements(self, depth: int, members: Sequence[Member], width: int) -> None:
-        """Put what has been read into shared memory, as much as fits; read what is there."""
-        if not (loads := self.in_room(members, width)):
+    def read_turn(self, turns: Turns, loads: dict[tuple, Load]) -> None:
+        """Read the vectors of a turn: from shared memory, where an earlier pass has left them."""
+        room = {(x.key, x.dims): array for x, array in self.part.apart if array in self.filled}
+        new = {key: x for key, x in loads.items() if key not in room}
+        if new or not loads:
+            super().read_turn(turns, new)
+        left = {key: x for key, x in loads.items() if key in room}
+        if not left:
             return
-        # The index of a vector in shared memory, which starts after those in registers.
-        at = f"j / {self.number(width)}" if width > 1 else "j"
-        at += f" - {self.number(self.part.first // width)}" if self.part.first else ""
-        self.line(depth, f"const {self.index_type} at = {at};")
-        for k, (load, array) in enumerate(loads):
-            key = load.key, load.dims
-            if array not in self.filled:
-                self.line(depth, f"if (at < fits) {array}[at] = {self.registers[key]};")
-                continue
-            name, v = f"held{k}", load.source
-            kind = self.vector_of(v, width) if width > 1 else ct.memory_type(v.aval)
-            # Reads on a GPU with less room are not part of the plan, and are not counted.
-            most, self.touched.most = self.touched.most, 0
-            self.line(depth, f"{kind} {name};")
-            self.line(depth, f"if (at < fits) {name} = {array}[at];")
-            read = self.vector_read(load, width) if width > 1 else self.raw(load)
-            self.line(depth, f"else {name} = {read};")
-            self.touched.most = most
-            self.registers[key] = name
+        held = self.declare_held("left", left, turns.width, turns.count, "[u]", depth=2)
+        self.line(2, f"if ({self.in_room(turns.last, turns.width)} < fits) {{")
+        self.open_turn(turns, "read what is left of it", 3)
+        self.line(4, f"const {self.index_type} at = {self.in_room('j', turns.width)};")
+        for (name, _), array in zip(held, (room[key] for key in left), strict=True):
+            self.line(4, f"{name} = {array}[at];")
+        self.line(3, "}")
+        # Reads on a GPU with less room are not part of the plan, and are not counted.
+        most, self.touched.most = self.touched.most, 0
+        self.line(2, "} else {")
+        self.open_turn(turns, "read again", 3)
+        self.read_held(held, turns.width, 4)
+        self.line(3, "}")
+        self.line(2, "}")
+        self.touched.most = most
+
+    def in_room(self, position: str, width: int) -> str:
+        """The index of a vector in shared memory, which starts after those in registers."""
+        at = f"{bracketed(position)} / {self.number(width)}" if width > 1 else position
+        return f"{at} - {self.number(self.part.first // width)}" if self.part.first else at
+
+    def begin_vector(self, members: Sequence[Member], width: int) -> None:
+        """Leave what has been read in shared memory, as much as fits."""
+        needed = self.loads_to_hold(members, width)
+        new = [(x, a) for x, a in self.part.apart if a not in self.filled]
+        new = [((x.key, x.dims), array) for x, array in new if (x.key, x.dims) in needed]
+        if new:
+            self.line(3, f"const {self.index_type} at = {self.in_room('j', width)};")
+        for key, array in new:
+            self.line(3, f"if (at < fits) {array}[at] = {self.registers[key]};")
+
+    def has_filled(self, members: Sequence[Member], width: int) -> None:
+        """Note that a pass has left its loads in shared memory."""
+        needed = self.loads_to_hold(members, width)
+        self.filled.update(a for x, a in self.part.apart if (x.key, x.dims) in needed)
 
     def hold_apart(
         self, passes: list[Pass], s: Schedule, length: int, reduced: list[int]

@@ -495,7 +495,7 @@ class Template(Writer, abc.ABC):
         # Where a multiprocessor has few blocks, the compiler need not save registers for more of
         # them: it reads further ahead.
         bounds, held = f"{schedule.threads}", blocks_held(schedule, shared + self.room)
-        if self.group.reduced and held * schedule.threads < TARGET.threads_held:
+        if self.group.reduced and 2 * held * schedule.threads <= TARGET.threads_held:
             bounds += f", {held}"
         head = [
             f"// {name}: {formulas}",

@@ -41,6 +41,11 @@ class RowsTemplate(RowLoops):
         width = self.width()
         schedule = schedule_rows(rows, length, width, self.bytes_a_turn(width))
         lanes, many = schedule.lanes, schedule.rows_a_block
+        # Rows whose elements are side by side in memory may share a block.
+        across = self.rows_across(parallel, rows) if many == 1 and lanes < 1024 else 1
+        if across > 1:
+            schedule = schedule.replace(threads=lanes * across, grid=rows // across)
+            many = across
         # The row, and the thread within it. In the last block some threads may have no row: they
         # take row 0, since shuffles and barriers need all threads of a warp or block, and store
         # nothing.
@@ -49,6 +54,10 @@ class RowsTemplate(RowLoops):
         if many == 1:
             self.line(1, "const unsigned lane = threadIdx.x;")
             self.line(1, f"const {self.index_type} row = blockIdx.x;")
+        elif across > 1:
+            self.line(1, f"const unsigned lane = threadIdx.x / {across}u;")
+            first = f"blockIdx.x * {self.number(across)} + threadIdx.x % {across}u"
+            self.line(1, f"const {self.index_type} row = {first};")
         else:
             self.line(1, f"const unsigned lane = threadIdx.x % {lanes}u;")
             first = f"blockIdx.x * {self.number(many)} + threadIdx.x / {lanes}u"
@@ -93,6 +102,20 @@ class RowsTemplate(RowLoops):
         self.write_reduced(passes, "lane == 0" if left or not guarded else "lane == 0 && inside")
         note = f"{rows} rows of {length}, {lanes} threads a row{held}"
         return self.finish(schedule, note)
+
+    def rows_across(self, parallel: list[int], rows: int) -> int:
+        """How many rows a block has whose elements fill a sector of memory together."""
+        if not parallel:
+            return 1
+        inner, across = parallel[-1], 1
+        for load in self.group.loads():
+            if self.is_inlined(load) or not {inner, self.last} <= set(load.dims):
+                continue
+            index, run = self.load_index(load), self.axes[self.last]
+            nbytes = run * storage_dtype(load.source.aval).itemsize
+            if self.is_unit_stride(index) and index.coefficient(inner) == run:
+                across = max(across, TARGET.sector_bytes // nbytes)
+        return across if rows % across == 0 and self.axes[inner] % across == 0 else 1
 
     def hold(
         self, passes: list[Pass], s: Schedule, length: int, reduced: list[int], guarded: bool
@@ -187,7 +210,13 @@ class RowsTemplate(RowLoops):
     def reduce_over_lanes(self, v: Var, name: str, s: Schedule) -> None:
         """Merge the partial results of the threads that share a row."""
         # More than a warp merges in shared memory; a warp or a part of it by shuffles alone.
-        if s.lanes > 32:
+        if s.lanes > 32 and s.rows_a_block > 1:
+            self.threads_meet = True
+            reducer = self.reducer(v)
+            part, merger = self.shared_array(reducer.state, s.threads), self.merger(reducer.merger)
+            call = f"ga_column_reduce<{s.lanes}, {s.rows_a_block}>({name}, {part}, {merger})"
+            self.line(1, f"{name} = {call};")
+        elif s.lanes > 32:
             self.reduce_over_block(v, name, s)
         elif s.lanes > 1:
             self.threads_meet = True

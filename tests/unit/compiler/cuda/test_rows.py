@@ -176,6 +176,22 @@ def test_positions_of_extremes(lay, at):
     check(found, (np.ascontiguousarray(x.transpose(lay)),))
 
 
+@pytest.mark.parametrize("channels, across", [(8, 2), (4, 4), (16, 1), (6, 1)])
+def test_rows_that_fill_a_sector_together_share_a_block(channels, across, monkeypatch):
+    """A block reads 16 bytes of each 32 for every pixel of a group of 8 channels."""
+
+    def group_norm(x):
+        x = x.reshape(*x.shape[:2], 4, channels)
+        less = x - x.mean((1, 3), keepdims=True)
+        return less / gnp.sqrt((less * less).mean((1, 3), keepdims=True) + 1e-5), x.max((1, 3))
+
+    plan_for(monkeypatch, multiprocessors=1)
+    x = np.random.default_rng(0).normal(size=(2, 700, 4 * channels)).astype("bfloat16")
+    kernel = emitted(group_norm, x)
+    assert kernel.schedule.rows_a_block == across
+    check(group_norm, (x,))
+
+
 def test_short_columns_have_a_thread_each():
     x = np.random.default_rng(0).normal(size=(5, 1 << 16)).astype("f4")
     assert "a thread a column" in emitted(lambda x: gnp.mean(x, 0), x).text

@@ -60,6 +60,20 @@ WIDE = {
         (FLOATS,),
     ),
     "positions": (lambda: gnp.arange(64.0) * 2, ()),
+    "windows of channels": (
+        lambda x: lax.reduce_window(x, -gnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME") * 2,
+        (filled("bfloat16", 2, 9, 7, 16),),
+    ),
+    "sums of channels": (
+        lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"),
+        (filled("float32", 2, 8, 6, 12),),
+    ),
+    "a filter a channel": (
+        lambda x, w: lax.conv_general_dilated(
+            x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=8
+        ),
+        (filled("float32", 2, 9, 7, 8), filled("float32", 3, 3, 1, 8)),
+    ),
 }
 ALONE = {
     "odd pieces": (lambda a, b: gnp.concatenate([a * 2, b + 1], 1), (FLOATS, FLOATS[:, :31])),

@@ -112,7 +112,7 @@ class Vectors(Statements):
             return None
         index = self.load_index(load)
         step = index.coefficient(self.last)
-        if not 2 <= step <= TARGET.longest_step:
+        if step is None or not 2 <= step <= TARGET.longest_step:
             return None
         start = index.shifted(-(index.constant % step))
         ends = start.largest + step <= load.source.aval.size

@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 
-from gpuarray.compiler.cuda.template import KernelSource, Options, Template
+from gpuarray.compiler.cuda.template import KernelSource, Options
+from gpuarray.compiler.cuda.turns import TurnLoops, Turns
 from gpuarray.compiler.fuse.group import Load, Member, members_in_order
 from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.collapse import collapse
@@ -26,7 +27,7 @@ from gpuarray.core.target import TARGET
 _TABLES = ("unsigned long long", "table"), ("unsigned", "tiles")
 
 
-class BatchTemplate(Template):
+class BatchTemplate(TurnLoops):
     """The text for the first group; the others have the same structure."""
 
     def __init__(self, kernel: Batch, options: Options):
@@ -34,6 +35,7 @@ class BatchTemplate(Template):
         accesses = collapse(Accesses(kernel.parts[0]))
         super().__init__(Batch(accesses, kernel.name, kernel.parts, kernel.pass_), options)
         self.batch = kernel
+        self.whole_vectors = False  # whether the loop that is written has no vector at an end
 
     def source(self) -> KernelSource:
         """The kernel of all parts."""
@@ -55,14 +57,20 @@ class BatchTemplate(Template):
         # on the structure alone, as all text.
         ahead = turns_ahead(self.bytes_read(width), s.replace(grid=most), 1, len(one.members))
         states = self.declare_partials(one)
-        self.touched.begin(ahead)
-        self.line(1, f"#pragma unroll {ahead}")
-        scale = f" * {width}u" if width > 1 else ""
-        self.line(1, f"for (unsigned i = threadIdx.x{scale}; i < tile[2]; i += {turn}u) {{")
+        # All arrays have the same layout, so `j` is the position in each of them. First turns of
+        # vectors that are whole, then the rest of the tile, one vector at a time with tests.
+        self.position, self.whole_vectors = "j", True
+        self.line(1, f"unsigned k = threadIdx.x{f' * {width}u' if width > 1 else ''};")
+        last = f"k + {(ahead - 1) * turn + width}u <= tile[2]"
+        head = f"for (; {last}; k += {ahead * turn}u) {{"
+        place = f"k + u * {turn}u" if ahead > 1 else "k"
+        turns = Turns(head, place, "", "", ahead, width, self.order)
+        self.pass_in_turns(one, [turns], states, "whole vectors")
+        self.whole_vectors = False
+        self.line(1, f"for (; k < tile[2]; k += {turn}u) {{", "what is left")
+        self.line(2, "const unsigned j = k;")
         if width > 1:
-            self.line(2, "const unsigned left = tile[2] - i;")
-        # All arrays have the same layout, so `i` is the position in each of them.
-        self.position = "i"
+            self.line(2, "const unsigned left = tile[2] - j;")
         self.elements(2, one.members, one.stored, states, width)
         self.position = ""
         self.line(1, "}")
@@ -112,14 +120,18 @@ class BatchTemplate(Template):
         return width * sum(storage_dtype(v.aval).itemsize for v in read)
 
     def vector_read(self, load: Load, width: int, depth: int = 2, scope=None) -> str:
-        return f"ga_load_part<{width}>({self.in_name[load.source]} + i, left)"
+        if self.whole_vectors:
+            return super().vector_read(load, width, depth, scope)
+        return f"ga_load_part<{width}>({self.in_name[load.source]} + j, left)"
 
     def vector_store(self, place: str, vector: str) -> str:
+        if self.whole_vectors:
+            return super().vector_store(place, vector)
         return f"ga_store_part({place}, {vector}, left);"
 
     def vector_end(self, states: dict[Var, str]) -> str:
         # Elements beyond the end are computed too, but not folded.
-        return "e < left" if states else ""
+        return "e < left" if states and not self.whole_vectors else ""
 
     # ---- partial results ----
     def place_in_row(self, m: Member) -> str:

@@ -60,21 +60,22 @@ template <class T> GA_INLINE ga_arg<T> ga_shuffle(ga_arg<T> v, int o) {
 }
 
 //@ ga_warp_reduce
-// Every lane gets the value merged over its group of LANES, in the same order in every run.
-template <int LANES, class T, class Merge> GA_INLINE T ga_warp_reduce(T v, Merge merge) {
+// Every lane gets the value merged over its group of LANES, in the same order in every run: over every ACROSS-th of them.
+template <int LANES, int ACROSS = 1, class T, class Merge> GA_INLINE T ga_warp_reduce(T v, Merge merge) {
 #pragma unroll
-    for (int o = LANES / 2; o > 0; o >>= 1) v = merge(v, ga_shuffle(v, o));
+    for (int o = LANES / 2; o >= ACROSS; o >>= 1) v = merge(v, ga_shuffle(v, o));
     return v;
 }
 
 //@ ga_block_reduce
-// Every thread gets the value merged over the block; `part` holds one value per warp.
-template <int WARPS, class T, class Merge> GA_INLINE T ga_block_reduce(T v, T* part, Merge merge) {
-    v = ga_warp_reduce<32>(v, merge);
-    if (threadIdx.x % 32u == 0) part[threadIdx.x / 32u] = v;
+// Every thread gets the value merged over the block, or over its every ACROSS-th thread; `part` holds ACROSS values per warp.
+template <int WARPS, int ACROSS = 1, class T, class Merge> GA_INLINE T ga_block_reduce(T v, T* part, Merge merge) {
+    const unsigned lane = threadIdx.x % 32u, across = threadIdx.x % ACROSS;
+    v = ga_warp_reduce<32, ACROSS>(v, merge);
+    if (lane < ACROSS) part[threadIdx.x / 32u * ACROSS + lane] = v;
     __syncthreads();
-    v = part[0];
-    for (int w = 1; w < WARPS; ++w) v = merge(v, part[w]);
+    v = part[across];
+    for (int w = 1; w < WARPS; ++w) v = merge(v, part[w * ACROSS + across]);
     // Before `part` is written again.
     __syncthreads();
     return v;

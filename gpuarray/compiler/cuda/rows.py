@@ -210,13 +210,7 @@ class RowsTemplate(RowLoops):
     def reduce_over_lanes(self, v: Var, name: str, s: Schedule) -> None:
         """Merge the partial results of the threads that share a row."""
         # More than a warp merges in shared memory; a warp or a part of it by shuffles alone.
-        if s.lanes > 32 and s.rows_a_block > 1:
-            self.threads_meet = True
-            reducer = self.reducer(v)
-            part, merger = self.shared_array(reducer.state, s.threads), self.merger(reducer.merger)
-            call = f"ga_column_reduce<{s.lanes}, {s.rows_a_block}>({name}, {part}, {merger})"
-            self.line(1, f"{name} = {call};")
-        elif s.lanes > 32:
+        if s.lanes > 32:
             self.reduce_over_block(v, name, s)
         elif s.lanes > 1:
             self.threads_meet = True

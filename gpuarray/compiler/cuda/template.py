@@ -277,9 +277,10 @@ class Template(Writer, abc.ABC):
         """The same for a value of a type."""
         self.threads_meet = True
         # Shuffles merge within a warp; one value of each warp goes through shared memory.
-        warps = s.threads // 32
-        call = f"{name}, {self.shared_array(state, warps)}, {merger}"
-        self.line(1, f"{name} = ga_block_reduce<{warps}>({call});")
+        warps, across = s.threads // 32, s.rows_a_block if s.lanes < s.threads else 1
+        call = f"{name}, {self.shared_array(state, warps * across)}, {merger}"
+        each = f"{warps}, {across}" if across > 1 else f"{warps}"
+        self.line(1, f"{name} = ga_block_reduce<{each}>({call});")
 
     def finish_reduction(self, v: Var, name: str) -> None:
         """Name the result of a finished reduction, converted to its declared dtype."""

@@ -42,7 +42,7 @@ class RowsTemplate(RowLoops):
         schedule = schedule_rows(rows, length, width, self.bytes_a_turn(width))
         lanes, many = schedule.lanes, schedule.rows_a_block
         # Rows whose elements are side by side in memory may share a block.
-        across = self.rows_across(parallel, rows) if many == 1 and lanes < 1024 else 1
+        across = self.rows_across(schedule, parallel, rows)
         if across > 1:
             schedule = schedule.replace(threads=lanes * across, grid=rows // across)
             many = across
@@ -103,19 +103,24 @@ class RowsTemplate(RowLoops):
         note = f"{rows} rows of {length}, {lanes} threads a row{held}"
         return self.finish(schedule, note)
 
-    def rows_across(self, parallel: list[int], rows: int) -> int:
+    def rows_across(self, s: Schedule, parallel: list[int], rows: int) -> int:
         """How many rows a block has whose elements fill a sector of memory together."""
-        if not parallel:
+        along = {i for i in self.group.reduced if self.axes[i] > 1}
+        loads = {(x.key, x.dims): x for x in self.group.loads()}
+        wide = [x for x in loads.values() if along <= set(x.dims)]
+        nbytes = sum(storage_dtype(x.source.aval).itemsize for x in wide)
+        # Of rows that registers hold: shared memory has room for one in each block.
+        held = 0 < 2 * s.steps * s.width * nbytes <= TARGET.row_bytes
+        if not parallel or not held or s.rows_a_block > 1:
             return 1
-        inner, across = parallel[-1], 1
-        for load in self.group.loads():
-            if self.is_inlined(load) or not {inner, self.last} <= set(load.dims):
-                continue
-            index, run = self.load_index(load), self.axes[self.last]
-            nbytes = run * storage_dtype(load.source.aval).itemsize
+        inner, run, across = parallel[-1], self.axes[self.last], 1
+        for load in (x for x in wide if not self.is_inlined(x)):
+            index = self.load_index(load)
             if self.is_unit_stride(index) and index.coefficient(inner) == run:
-                across = max(across, TARGET.sector_bytes // nbytes)
-        return across if rows % across == 0 and self.axes[inner] % across == 0 else 1
+                size = run * storage_dtype(load.source.aval).itemsize
+                across = max(across, TARGET.sector_bytes // size)
+        fits = s.threads * across <= TARGET.threads_held // 2
+        return across if fits and rows % across == 0 == self.axes[inner] % across else 1
 
     def hold(
         self, passes: list[Pass], s: Schedule, length: int, reduced: list[int], guarded: bool

@@ -29,6 +29,14 @@ template <int N, class T> GA_INLINE ga_vec<T, N> ga_load_whole(const T* p) {
     return ga_load<N>(p);
 }
 
+//@ ga_prefetch
+// Ask for memory that this block will read soon.
+GA_INLINE void ga_prefetch(const void* p) {
+#ifndef GA_HOST
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(p)));
+#endif
+}
+
 //@ ga_store
 template <class T, int N> GA_INLINE void ga_store(T* p, const ga_vec<T, N>& x) {
 #ifndef GA_HOST

@@ -29,26 +29,24 @@ extern "C" __global__ void __launch_bounds__(256, 2) k0_rowcolumns(
         const unsigned j = (u * 256u + lane) * 8u;
         same0[u] = ga_load<8>(in2 + j);
     }
-    ga_vec<ga_bf16, 8> next0[2];
-    ga_vec<ga_bf16, 8> next1[2];
-    const auto read = [&](unsigned row) {
-        #pragma unroll
-        for (unsigned u = 0; u < 2u; ++u) {                               // read a row
-            const unsigned j = (u * 256u + lane) * 8u;
-            next0[u] = ga_load<8>(in0 + row * 4096u + j);
-            next1[u] = ga_load<8>(in1 + row * 4096u + j);
-        }
-    };
-    read(blockIdx.x);
     for (unsigned row = blockIdx.x; row < 16384u; row += 264u) {
         ga_vec<ga_bf16, 8> row0[2];
         ga_vec<ga_bf16, 8> row1[2];
         #pragma unroll
-        for (unsigned u = 0; u < 2u; ++u) {                               // the row that was read
-            row0[u] = next0[u];
-            row1[u] = next1[u];
+        for (unsigned u = 0; u < 2u; ++u) {                               // read the row
+            const unsigned j = (u * 256u + lane) * 8u;
+            row0[u] = ga_load<8>(in0 + row * 4096u + j);
+            row1[u] = ga_load<8>(in1 + row * 4096u + j);
         }
-        if (row + 264u < 16384u) read(row + 264u);
+        if (row + 264u < 16384u) {
+            const unsigned next = row + 264u;
+            #pragma unroll
+            for (unsigned u = 0; u < 2u; ++u) {                           // ask for the next row
+                const unsigned j = (u * 256u + lane) * 8u;
+                ga_prefetch(in0 + next * 4096u + j);
+                ga_prefetch(in1 + next * 4096u + j);
+            }
+        }
         float r0 = 0.0f;                                                  // reduce_sum
         #pragma unroll
         for (unsigned u = 0; u < 2u; ++u) {                               // pass 1 over the row

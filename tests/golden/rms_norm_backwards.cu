@@ -22,27 +22,25 @@ extern "C" __global__ void __launch_bounds__(256, 2) k0_rowcolumns(
         const unsigned j = (u * 256u + lane) * 4u;
         same0[u] = ga_load<4>(in2 + j);
     }
-    ga_vec<float, 4> next0[2];
-    ga_vec<float, 4> next1[2];
-    const auto read = [&](unsigned row) {
-        #pragma unroll
-        for (unsigned u = 0; u < 2u; ++u) {                               // read a row
-            const unsigned j = (u * 256u + lane) * 4u;
-            next0[u] = ga_load<4>(in0 + row * 2048u + j);
-            next1[u] = ga_load<4>(in1 + row * 2048u + j);
-        }
-    };
-    read(blockIdx.x);
     for (unsigned row = blockIdx.x; row < 16384u; row += 264u) {
         ga_vec<float, 4> kept0[2];
         ga_vec<float, 4> row0[2];
         ga_vec<float, 4> row1[2];
         #pragma unroll
-        for (unsigned u = 0; u < 2u; ++u) {                               // the row that was read
-            row0[u] = next0[u];
-            row1[u] = next1[u];
+        for (unsigned u = 0; u < 2u; ++u) {                               // read the row
+            const unsigned j = (u * 256u + lane) * 4u;
+            row0[u] = ga_load<4>(in0 + row * 2048u + j);
+            row1[u] = ga_load<4>(in1 + row * 2048u + j);
         }
-        if (row + 264u < 16384u) read(row + 264u);
+        if (row + 264u < 16384u) {
+            const unsigned next = row + 264u;
+            #pragma unroll
+            for (unsigned u = 0; u < 2u; ++u) {                           // ask for the next row
+                const unsigned j = (u * 256u + lane) * 4u;
+                ga_prefetch(in0 + next * 2048u + j);
+                ga_prefetch(in1 + next * 2048u + j);
+            }
+        }
         float r0 = 0.0f;                                                  // reduce_sum
         float r1 = 0.0f;                                                  // reduce_sum
         #pragma unroll

@@ -46,37 +46,29 @@ class RowColumnsTemplate(RowsTemplate):
     def read_row(
         self, loads: dict[tuple, Load], s: Schedule, length: int, reduced: list[int], *names: str
     ) -> None:
-        """Read a row while the one before it is computed: few blocks are there to do something else
-        until it comes. What all rows have in common is read once.
+        """Read a row, and ask for the next one: few blocks are there to do something else until it
+        comes. What all rows have in common is read once.
         """
-        t, n, own = self.index_type, self.number, self.spaces()[0]
+        n, own = self.number, self.spaces()[0]
         moving = {k: x for k, x in loads.items() if any(d in own for d in x.dims)}
         common = {k: x for k, x in loads.items() if k not in moving}
-        # 1. Before the loop over rows: what is common, and the first row.
-        inside, self.lines = self.lines, self.before
         if common:
+            inside, self.lines = self.lines, self.before
             super().read_row(common, s, length, reduced, "same", "read what all rows share")
-        ahead = self.declare_held("next", moving, s.width, s.steps, "[u]")
-        self.line(1, f"const auto read = [&]({t} row) {{")
-        before, self.lines = self.lines, []
-        self.define_axes(1, "row", own)
-        self.open_row_loop(s, length, reduced, "read a row")
-        self.read_held(ahead, s.width)
-        self.lines = [*before, *map(_deeper, self.lines), "        }", "    };"]
-        self.line(1, "read(blockIdx.x);")
-        # 2. In it: the row that has come, and a request for the next one.
-        self.before, self.lines = self.lines, inside
-        held = self.declare_held("row", moving, s.width, s.steps, "[u]")
-        if s.steps > 1:
-            self.line(1, "#pragma unroll")
-            self.line(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", "the row that was read")
-        for (name, load), (read, _) in zip(held, ahead, strict=True):
-            self.line(1 + (s.steps > 1), f"{name} = {read};")
-            self.registers[load.key, load.dims] = name
-        if s.steps > 1:
-            self.line(1, "}")
-        step = n(self.slots)
-        self.line(1, f"if (row + {step} < {n(self.rows)}) read(row + {step});")
+            self.before, self.lines = self.lines, inside
+        super().read_row(moving, s, length, reduced)
+        self.touched.unrolled(2 * s.steps)  # the next row is under way as well
+        # The next row, by the same text at another place.
+        outside, names_of_axes = self.lines, dict(self.axis_name)
+        self.line(1, f"if (row + {n(self.slots)} < {n(self.rows)}) {{")
+        self.name_position(2, "next", f"row + {n(self.slots)}")
+        self.define_axes(2, "next", own)
+        self.lines = []
+        self.open_row_loop(s, length, reduced, "ask for the next row")
+        for x in moving.values():
+            self.line(2, f"ga_prefetch({self.in_name[x.source]} + {self.at(self.load_index(x))});")
+        self.lines = [*outside, *map(_deeper, self.lines), "        }", "    }"]
+        self.axis_name = names_of_axes
 
     def source(self) -> KernelSource:
         """The loop over rows around the passes over each; then the results of the columns."""

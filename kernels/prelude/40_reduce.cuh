@@ -81,6 +81,27 @@ template <int WARPS, int ACROSS = 1, class T, class Merge> GA_INLINE T ga_block_
     return v;
 }
 
+//@ ga_block_reduce_each
+// The same of several values at once, which wait for one another once; `part` holds one of each per warp.
+template <int WARPS, class T, class Merge, class... U> GA_INLINE void ga_block_reduce_each(T* part, Merge merge, U&... values) {
+    constexpr int MANY = sizeof...(U);
+    T all[] = {values...};
+#pragma unroll
+    for (int k = 0; k < MANY; ++k) all[k] = ga_warp_reduce<32>(all[k], merge);
+#pragma unroll
+    for (int k = 0; k < MANY; ++k)
+        if (threadIdx.x % 32u == 0) part[k * WARPS + threadIdx.x / 32u] = all[k];
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < MANY; ++k) {
+        all[k] = part[k * WARPS];
+        for (int w = 1; w < WARPS; ++w) all[k] = merge(all[k], part[k * WARPS + w]);
+    }
+    __syncthreads();
+    const T* next = all;
+    ((values = *next++), ...);
+}
+
 //@ ga_column_reduce
 // Every thread gets the value merged over the DEEP threads of its column, of which a block has ACROSS: by halves while
 // there are many, then one by one from the first.

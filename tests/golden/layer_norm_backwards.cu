@@ -8,7 +8,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k0_rowcolumns(
     ga_bf16* __restrict__ out0,
     float* __restrict__ out1,
     float* __restrict__ out2) {
-    __shared__ float part0[8];
+    __shared__ float part0[16];
     const auto merge = [](float p, float q) -> float { return p + q; };
     const unsigned lane = threadIdx.x;
     ga_vec<float, 4> sum0[4];                                             // reduce_sum_of_rows
@@ -75,8 +75,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k0_rowcolumns(
                 r5 = r5 + v11;
             }
         }
-        r4 = ga_block_reduce<8>(r4, part0, merge);
-        r5 = ga_block_reduce<8>(r5, part0, merge);
+        ga_block_reduce_each<8>(part0, merge, r4, r5);
         const float v12 = ga_round<ga_bf16>(r5);
         const float v13 = r4 / 4096.0f;                                   // div
         const float v14 = ga_round<ga_bf16>(v13);                         // convert_element_type
@@ -102,8 +101,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k0_rowcolumns(
                 r22 = r22 + v28;
             }
         }
-        r21 = ga_block_reduce<8>(r21, part0, merge);
-        r22 = ga_block_reduce<8>(r22, part0, merge);
+        ga_block_reduce_each<8>(part0, merge, r21, r22);
         const float v29 = ga_round<ga_bf16>(r22);
         const float v30 = -r21;                                           // neg
         const float v31 = v30 / 4096.0f;                                  // div

@@ -7,8 +7,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k0_rowcolumns(
     const float* __restrict__ in2,
     float* __restrict__ out0,
     float* __restrict__ out1) {
-    __shared__ float part0[8];
-    const auto merge = [](float p, float q) -> float { return p + q; };
+    __shared__ float part0[16];
     const unsigned lane = threadIdx.x;
     ga_vec<float, 4> sum0[2];                                             // reduce_sum_of_rows
     #pragma unroll
@@ -55,8 +54,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k0_rowcolumns(
                 r1 = r1 + v4;
             }
         }
-        r0 = ga_block_reduce<8>(r0, part0, merge);
-        r1 = ga_block_reduce<8>(r1, part0, merge);
+        ga_block_reduce_each<8>(part0, [](float p, float q) -> float { return p + q; }, r0, r1);
         const float v5 = r0 / 2048.0f;                                    // div
         const float v6 = v5 + 1.0e-06f;                                   // add
         const float v7 = ga_rsqrt(v6);

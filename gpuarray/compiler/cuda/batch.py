@@ -139,13 +139,12 @@ class BatchTemplate(TurnLoops):
 
     def merge_tiles(self, states: dict[Var, str], s: Schedule) -> int:
         """Merge the results of the tiles of each array; return the bytes of the workspace."""
-        for v, name in states.items():
-            self.reduce_over_block(v, name, s)
+        self.reduce_over_block(states, s)
         slots, steps = ("threadIdx.x == 0", "blockIdx.x", "tile[3] + b"), ("threadIdx.x", s.threads)
         self.line(1, "const unsigned others = tile[4] - 1u;")
         work = self.merge_blocks(states, s, slots, len(self.batch.parts), 1, " + tile[0]", steps)
+        self.reduce_over_block(states, s)
         for v, name in states.items():
-            self.reduce_over_block(v, name, s)
             self.finish_reduction(v, name)
         return work
 

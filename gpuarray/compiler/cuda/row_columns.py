@@ -94,8 +94,7 @@ class RowColumnsTemplate(RowsTemplate):
                 stored = [v for v in one.stored if v not in self.sums]
                 self.elements(2, one.members, stored, {**states, **self.sums}, s.width)
                 self.line(1, "}")
-                for v, name in states.items():
-                    self.reduce_over_lanes(v, name, s)
+                self.reduce_over_lanes(states, s)
             for m in one.after:
                 self.member(m, 1, self.read_outside)
         # One thread of the row writes its results.

@@ -93,8 +93,7 @@ class RowsTemplate(RowLoops):
                     self.elements(2, one.members, one.stored, states, schedule.width)
                     self.line(1, "}")
                 # Every thread of the row gets the result: the next pass needs it.
-                for v, name in states.items():
-                    self.reduce_over_lanes(v, name, schedule)
+                self.reduce_over_lanes(states, schedule)
             # Members that need only finished reductions: every thread computes them.
             for m in one.after:
                 self.member(m, 1, self.read_outside)
@@ -134,7 +133,7 @@ class RowsTemplate(RowLoops):
         # merge.
         group, early = self.group, not guarded
         # Shared memory besides the row: a partial result for each warp.
-        parts = self.state_bytes(passes) * s.threads // 32
+        parts = self.warp_bytes(passes) * s.threads // 32
         room_left = min(TARGET.row_shared_bytes, TARGET.shared_bytes - parts)
         # First choice: compute shared values once and carry them. Second: hold only what is read.
         lean = once_each(group, passes, self.is_worth_carrying, early)
@@ -212,16 +211,17 @@ class RowsTemplate(RowLoops):
     def is_wide(self, o: Inner) -> bool:
         return any(d in self.group.reduced for d in self.group.made[o.var].dims)
 
-    def reduce_over_lanes(self, v: Var, name: str, s: Schedule) -> None:
+    def reduce_over_lanes(self, states: dict[Var, str], s: Schedule) -> None:
         """Merge the partial results of the threads that share a row."""
         # More than a warp merges in shared memory; a warp or a part of it by shuffles alone.
         if s.lanes > 32:
-            self.reduce_over_block(v, name, s)
-        elif s.lanes > 1:
-            self.threads_meet = True
-            merger = self.merger(self.reducer(v).merger)
-            self.line(1, f"{name} = ga_warp_reduce<{s.lanes}>({name}, {merger});")
-        self.finish_reduction(v, name)
+            self.reduce_over_block(states, s)
+        for v, name in states.items():
+            if 1 < s.lanes <= 32:
+                self.threads_meet = True
+                merger = self.merger(self.reducer(v).merger)
+                self.line(1, f"{name} = ga_warp_reduce<{s.lanes}>({name}, {merger});")
+            self.finish_reduction(v, name)
 
 
 def _last_reads(passes: list[Pass]) -> dict[Var | tuple, int]:
@@ -311,11 +311,10 @@ class SharedRowsTemplate(RowsTemplate):
         self.elements(2, one.members, [], states, s.width)
         self.line(1, "}")
         # Merge within the block, then all blocks of the row.
-        for v, name in states.items():
-            self.reduce_over_block(v, name, s)
+        self.reduce_over_block(states, s)
         work = self.merge_blocks(states, s, *between)
+        self.reduce_over_block(states, s)
         for v, name in states.items():
-            self.reduce_over_block(v, name, s)
             self.finish_reduction(v, name)
         # The last block finishes the row.
         for m in one.after:

@@ -201,7 +201,7 @@ class RowLoops(OnlineTemplate):
         # The largest first, so that each array begins where its vectors may.
         loads = sorted(found.values(), key=lambda x: -storage_dtype(x.source.aval).itemsize)
         each = s.width * sum(storage_dtype(x.source.aval).itemsize for x in loads)
-        room = row_room(s, length, each, self.state_bytes(passes) * s.threads // 32)
+        room = row_room(s, length, each, self.warp_bytes(passes) * s.threads // 32)
         if not loads or room is None or self.reads_again(passes):
             return None
         steps, self.room = room

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import itertools
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -253,10 +254,24 @@ class Template(Writer, abc.ABC):
                     found.setdefault((load.key, load.dims), (load, set()))[1].add(number)
         return {k: load for k, (load, where) in found.items() if len(where) > 1}
 
-    def reduce_over_block(self, v: Var, name: str, s: Schedule) -> None:
-        """Merge the partial results of all threads of a block; every thread gets the result."""
-        reducer = self.reducer(v)
-        self.merge_threads(name, reducer.state, self.merger(reducer.merger), s)
+    def reduce_over_block(self, states: dict[Var, str], s: Schedule) -> None:
+        """Merge the partial results of all threads of a block; every thread gets the results. Those
+        that merge alike do so together: threads wait for one another once.
+        """
+        alike: dict[tuple[str, str], list[str]] = {}
+        for v, name in states.items():
+            reducer = self.reducer(v)
+            alike.setdefault((reducer.state, reducer.merger), []).append(name)
+        for (state, merger), names in alike.items():
+            if len(names) == 1 or s.lanes < s.threads:
+                for name in names:
+                    self.merge_threads(name, state, self.merger(merger), s)
+                continue
+            self.threads_meet = True
+            warps = s.threads // 32
+            part = self.shared_array(state, warps * len(names))
+            call = f"{part}, {self.merger(merger)}, {', '.join(names)}"
+            self.line(1, f"ga_block_reduce_each<{warps}>({call});")
 
     def merger(self, text: str) -> str:
         """The placeholder of a lambda that merges values, until `finish` knows how often it is
@@ -330,19 +345,31 @@ class Template(Writer, abc.ABC):
         self.last = order[-1] if order else None
 
     def shared_array(self, state: str, length: int) -> str:
-        """Name of the shared array for partial results of a type.
+        """Name of the shared array for partial results of a type, at least so many.
 
         Reductions of one type reuse one array: each finishes reading before the next one writes.
         """
         for name, declaration in self.shared.items():
-            if declaration == f"{state} {name}[{length}]":
+            if found := re.fullmatch(rf"{re.escape(state)} part\d+\[(\d+)\]", declaration):
+                self.shared[name] = f"{state} {name}[{max(length, int(found[1]))}]"
                 return name
         name = f"part{len(self.shared)}"
         self.shared[name] = f"{state} {name}[{length}]"
         return name
 
+    def warp_bytes(self, passes: list[Pass]) -> int:
+        """Bytes of shared memory that a warp needs for partial results."""
+        # By type, as `shared_array` reuses the array of a type, for the pass with most of them.
+        kinds: dict[str, int] = {}
+        for one in passes:
+            each = [self.reducer(v) for v in one.partial]
+            for r in each:
+                many = sum(other.state == r.state for other in each)
+                kinds[r.state] = max(kinds.get(r.state, 0), many * r.bytes)
+        return sum(kinds.values())
+
     def state_bytes(self, passes: list[Pass]) -> int:
-        """Bytes of shared memory that one thread or warp needs for partial results."""
+        """Bytes of shared memory that a thread of a column needs for partial results."""
         # By type, as `shared_array` reuses the array of a type.
         kinds = {self.reducer(v).state: self.reducer(v).bytes for p in passes for v in p.partial}
         return sum(kinds.values())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.text import folds
@@ -95,7 +95,8 @@ class Vectors(Statements):
         tested = any(self.last in axes_of(test.index) for test in fold.tests)
         if fold.spans or fold.places or tested or len(folds.states_of(fold)) > 1:
             return None
-        inside = [part for term in fold.terms for part in parts(term)]
+        firsts = [first for _, first in folds.states_of(fold) if not isinstance(first, str)]
+        inside = [part for term in (*firsts, *fold.terms) for part in parts(term)]
         plain = all(isinstance(part, Element | Constant | Applied) for part in inside)
         reads = [part.index for part in inside if isinstance(part, Element)]
         steps = [None if self.last is None else index.coefficient(self.last) for index in reads]
@@ -194,15 +195,22 @@ class Vectors(Statements):
         name, result = f"f{self.reads}", f"g{self.reads}"
         self.reads += 1
         ((state, start),) = folds.states_of(access)
-        start = start if isinstance(start, str) else self.value(start, depth, scope)
         each = f"for (unsigned e = 0; e < {width}u; ++e)"
         self.line(depth, f"{state} {name}[{width}];")
-        self.line(depth, "#pragma unroll")
-        self.line(depth, f"{each} {name}[e] = {start};")
+        # Where the fold starts, which may be different elements.
+        if isinstance(start, str):
+            self.line(depth, "#pragma unroll")
+            self.line(depth, f"{each} {name}[e] = {start};")
+        else:
+            first = dict(scope)
+            self.hoist_vectors([start], width, depth, first)
+            self.line(depth, "#pragma unroll")
+            self.line(depth, f"{each} {{")
+            with self.inside_vector():
+                self.line(depth + 1, f"{name}[e] = {self.value(start, depth + 1, first)};")
+            self.line(depth, "}")
         inner, own = self.open_fold(access, depth, scope)
-        for part in (p for term in access.terms for p in parts(term)):
-            if isinstance(part, Element) and part not in own and self.is_unit_stride(part.index):
-                self.hoist_vector(part, width, inner, own)
+        self.hoist_vectors(access.terms, width, inner, own)
         self.line(inner, "#pragma unroll")
         self.line(inner, f"{each} {{")
         with self.inside_vector():
@@ -252,6 +260,12 @@ class Vectors(Statements):
         self.line(depth, f"const ga_vec<{memory}, {width}> {name} = {text};")
         half = ct.is_half(access.source.aval)
         scope[access] = f"ga_value({name}.v[e])" if half else f"{name}.v[e]"
+
+    def hoist_vectors(self, terms: Iterable[Access], width: int, depth: int, scope: Scope) -> None:
+        """The same for all elements of terms that are neighbours along the vector."""
+        for part in (p for term in terms for p in parts(term)):
+            if isinstance(part, Element) and part not in scope and self.is_unit_stride(part.index):
+                self.hoist_vector(part, width, depth, scope)
 
     @contextlib.contextmanager
     def inside_vector(self) -> Iterator[None]:

@@ -14,10 +14,10 @@ extern "C" __global__ void __launch_bounds__(256) k0_batch(
     unsigned k = threadIdx.x * 4u;
     for (; k + 3076u <= tile[2]; k += 4096u) {                            // whole vectors
         ga_vec<float, 4> turn0[4];
+        const float* const from0 = in0 + k;
         #pragma unroll
         for (unsigned u = 0; u < 4u; ++u) {                               // read
-            const unsigned j = k + u * 1024u;
-            turn0[u] = ga_load<4>(in0 + j);
+            turn0[u] = ga_load<4>(from0 + u * 1024u);
         }
         #pragma unroll
         for (unsigned u = 0; u < 4u; ++u) {                               // compute
@@ -105,10 +105,10 @@ extern "C" __global__ void __launch_bounds__(256) k2_batch(
     unsigned k = threadIdx.x * 4u;
     for (; k + 1028u <= tile[2]; k += 2048u) {                            // whole vectors
         ga_vec<float, 4> turn0[2];
+        const float* const from0 = in0 + k;
         #pragma unroll
         for (unsigned u = 0; u < 2u; ++u) {                               // read
-            const unsigned j = k + u * 1024u;
-            turn0[u] = ga_load<4>(in0 + j);
+            turn0[u] = ga_load<4>(from0 + u * 1024u);
         }
         #pragma unroll
         for (unsigned u = 0; u < 2u; ++u) {                               // compute

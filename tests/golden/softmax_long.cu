@@ -26,10 +26,10 @@ extern "C" __global__ void __launch_bounds__(1024, 1) k0_rows(
     }
     for (unsigned k = 16384u + lane * 8u; k < 131072u; k += 57344u) {     // pass 1 over the row
         ga_vec<ga_bf16, 8> turn0[7];
+        const ga_bf16* const from0 = in0 + (row * 131072u + k);
         #pragma unroll
         for (unsigned u = 0; u < 7u; ++u) {                               // read
-            const unsigned j = k + u * 8192u;
-            turn0[u] = ga_load<8>(in0 + row * 131072u + j);
+            turn0[u] = ga_load<8>(from0 + u * 8192u);
         }
         #pragma unroll
         for (unsigned u = 0; u < 7u; ++u) {                               // compute

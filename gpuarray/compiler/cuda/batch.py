@@ -64,7 +64,7 @@ class BatchTemplate(TurnLoops):
         last = f"k + {(ahead - 1) * turn + width}u <= tile[2]"
         head = f"for (; {last}; k += {ahead * turn}u) {{"
         place = f"k + u * {turn}u" if ahead > 1 else "k"
-        turns = Turns(head, place, "", "", ahead, width, self.order)
+        turns = Turns(head, place, "", turn, "", ahead, width, self.order)
         self.pass_in_turns(one, [turns], states, "whole vectors")
         self.whole_vectors = False
         self.line(1, f"for (; k < tile[2]; k += {turn}u) {{", "what is left")

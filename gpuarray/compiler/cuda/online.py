@@ -92,10 +92,7 @@ class OnlineTemplate(TurnLoops):
         self.declare_carried(slots, turns.width, turns.count, place, depth=2)
         loads = self.reread_loads([first, second], turns.width)
         if loads:
-            held = self.declare_held("row", loads, turns.width, turns.count, place, depth=2)
-            self.open_turn(turns, "read")
-            self.read_held(held, turns.width, 3)
-            self.line(2, "}")
+            self.read_turn(turns, loads)
         for r in references:
             # Sums refer to the mean of the elements before: how many these were is needed to
             # correct them.

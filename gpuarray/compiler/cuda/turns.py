@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from gpuarray.compiler.cuda.template import Template
 from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.passes import Pass
+from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.reader import bracketed
 from gpuarray.core.graph import Var
 from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
@@ -22,8 +24,8 @@ class Turns(Struct):
 
     Attributes
     ----------
-    place, last :
-        The position of vector `u` of a turn, and that of the last one.
+    place, last, step :
+        The position of vector `u` of a turn, that of the last one, and the distance between two.
     guard :
         A condition that holds beyond the end, or an empty text.
     follows :
@@ -33,6 +35,7 @@ class Turns(Struct):
     head: str
     place: str
     last: str
+    step: int
     guard: str
     count: int
     width: int
@@ -64,9 +67,37 @@ class TurnLoops(Template):
     def read_turn(self, turns: Turns, loads: dict[tuple, Load]) -> None:
         """Read the vectors of a turn."""
         held = self.declare_held("turn", loads, turns.width, turns.count, "[u]", depth=2)
+        texts = [self.from_turn(turns, load, k) for k, (_, load) in enumerate(held)]
         self.open_turn(turns, "read")
-        self.read_held(held, turns.width, 3)
+        for (name, load), text in zip(held, texts, strict=True):
+            if text is None:
+                self.read_held([(name, load)], turns.width, 3)
+                continue
+            self.touched.note(load.source, self.load_index(load), width=turns.width)
+            self.line(3, f"{name} = {text};")
+            self.registers[load.key, load.dims] = name
         self.line(2, "}")
+
+    def from_turn(self, turns: Turns, load: Load, number: int) -> str | None:
+        """Vector `u` of a load by its distance from the turn's first one, which is constant: the
+        compiler may not assume that of positions, which could wrap, and computes each address. None
+        where vectors of a turn are not at equal distances in memory.
+        """
+        if turns.count == 1 or len(turns.reduced) > 1 or self.is_inlined(load):
+            return None
+        index, (axis,) = self.load_index(load), turns.reduced
+        if not (stride := index.coefficient(axis)):
+            return None
+        names, self.axis_name = self.axis_name, self.axis_name | {axis: "k"}
+        position, self.position = self.position, "k" if self.position else ""
+        kind, start = ct.memory_type(load.source.aval), self.at(index)
+        self.axis_name, self.position = names, position
+        where = f"{self.in_name[load.source]} + {bracketed(start)}"
+        self.line(2, f"const {kind}* const from{number} = {where};")
+        place = f"u * {self.number(stride * turns.step)}"
+        if turns.width == 1:
+            return f"from{number}[{place}]"
+        return f"ga_load<{turns.width}>(from{number} + {place})"
 
     def begin_vector(self, members: Sequence[Member], width: int) -> None:
         """Lines before the elements of a vector of a turn."""
@@ -91,7 +122,7 @@ class TurnLoops(Template):
                 place = f"k + u * {n(step)}" if count > 1 else "k"
                 last = n(end - width) if guard else f"k + {n(step * (count - 1))}"
                 last = last if count > 1 else "k"
-                made.append(Turns(head, place, last, guard, count, width, axes, begin > 0))
+                made.append(Turns(head, place, last, step, guard, count, width, axes, begin > 0))
         return made
 
     def pass_in_turns(

@@ -11,10 +11,10 @@ extern "C" __global__ void __launch_bounds__(256) k0_batch(
     const float* __restrict__ in0 = (const float*)at[0] + tile[1];
     float* __restrict__ out0 = (float*)at[1];
     float r0 = 0.0f;                                                      // reduce_sum
-    unsigned k = threadIdx.x * 4u;
-    for (; k + 3076u <= tile[2]; k += 4096u) {                            // whole vectors
+    unsigned i = threadIdx.x * 4u;
+    for (; i + 3076u <= tile[2]; i += 4096u) {                            // whole vectors
         ga_vec<float, 4> turn0[4];
-        const float* const from0 = in0 + k;
+        const float* const from0 = in0 + i;
         #pragma unroll
         for (unsigned u = 0; u < 4u; ++u) {                               // read
             turn0[u] = ga_load<4>(from0 + u * 1024u);
@@ -28,10 +28,9 @@ extern "C" __global__ void __launch_bounds__(256) k0_batch(
             }
         }
     }
-    for (; k < tile[2]; k += 1024u) {                                     // what is left
-        const unsigned j = k;
-        const unsigned left = tile[2] - j;
-        const ga_vec<float, 4> x0 = ga_load_part<4>(in0 + j, left);
+    for (; i < tile[2]; i += 1024u) {
+        const unsigned left = tile[2] - i;
+        const ga_vec<float, 4> x0 = ga_load_part<4>(in0 + i, left);
         #pragma unroll
         for (unsigned e = 0; e < 4u && e < left; ++e) {
             const float v2 = x0.v[e] * x0.v[e];                           // mul
@@ -102,34 +101,15 @@ extern "C" __global__ void __launch_bounds__(256) k2_batch(
     const float* __restrict__ in1 = (const float*)at[1];
     float* __restrict__ out0 = (float*)at[2] + tile[1];
     const float x0 = in1[0u];
-    unsigned k = threadIdx.x * 4u;
-    for (; k + 1028u <= tile[2]; k += 2048u) {                            // whole vectors
-        ga_vec<float, 4> turn0[2];
-        const float* const from0 = in0 + k;
-        #pragma unroll
-        for (unsigned u = 0; u < 2u; ++u) {                               // read
-            turn0[u] = ga_load<4>(from0 + u * 1024u);
-        }
-        #pragma unroll
-        for (unsigned u = 0; u < 2u; ++u) {                               // compute
-            const unsigned j = k + u * 1024u;
-            ga_vec<float, 4> y0;
-            #pragma unroll
-            for (unsigned e = 0; e < 4u; ++e) {
-                y0.v[e] = turn0[u].v[e] * x0;                             // mul
-            }
-            ga_store(out0 + j, y0);
-        }
-    }
-    for (; k < tile[2]; k += 1024u) {                                     // what is left
-        const unsigned j = k;
-        const unsigned left = tile[2] - j;
-        const ga_vec<float, 4> x1 = ga_load_part<4>(in0 + j, left);
+    #pragma unroll 2
+    for (unsigned i = threadIdx.x * 4u; i < tile[2]; i += 1024u) {
+        const unsigned left = tile[2] - i;
+        const ga_vec<float, 4> x1 = ga_load_part<4>(in0 + i, left);
         ga_vec<float, 4> y0;
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) {
             y0.v[e] = x1.v[e] * x0;                                       // mul
         }
-        ga_store_part(out0 + j, y0, left);
+        ga_store_part(out0 + i, y0, left);
     }
 }

@@ -28,6 +28,8 @@ class Turns(Struct):
         The position of vector `u` of a turn, that of the last one, and the distance between two.
     guard :
         A condition that holds beyond the end, or an empty text.
+    begin :
+        The position of a turn.
     follows :
         Whether a loop over another part of the same rows comes before it.
     """
@@ -40,6 +42,7 @@ class Turns(Struct):
     count: int
     width: int
     reduced: list[int]
+    begin: str = "k"
     follows: bool = False
 
 
@@ -83,13 +86,13 @@ class TurnLoops(Template):
         compiler may not assume that of positions, which could wrap, and computes each address. None
         where vectors of a turn are not at equal distances in memory.
         """
-        if turns.count == 1 or len(turns.reduced) > 1 or self.is_inlined(load):
+        if turns.count == 1 or len(turns.reduced) != 1 or self.is_inlined(load):
             return None
         index, (axis,) = self.load_index(load), turns.reduced
         if not (stride := index.coefficient(axis)):
             return None
-        names, self.axis_name = self.axis_name, self.axis_name | {axis: "k"}
-        position, self.position = self.position, "k" if self.position else ""
+        names, self.axis_name = self.axis_name, self.axis_name | {axis: turns.begin}
+        position, self.position = self.position, turns.begin if self.position else ""
         kind, start = ct.memory_type(load.source.aval), self.at(index)
         self.axis_name, self.position = names, position
         where = f"{self.in_name[load.source]} + {bracketed(start)}"
@@ -122,7 +125,9 @@ class TurnLoops(Template):
                 place = f"k + u * {n(step)}" if count > 1 else "k"
                 last = n(end - width) if guard else f"k + {n(step * (count - 1))}"
                 last = last if count > 1 else "k"
-                made.append(Turns(head, place, last, step, guard, count, width, axes, begin > 0))
+                made.append(
+                    Turns(head, place, last, step, guard, count, width, axes, follows=begin > 0)
+                )
         return made
 
     def pass_in_turns(

@@ -125,7 +125,7 @@ def test_few_vectors_that_registers_do_not_hold(small_machine, monkeypatch):
 
 def loops_that_read(function, *avals) -> list[str]:
     """The loops of a kernel in which its operand is read."""
-    return [x for x in emitted(function, *avals).text.split("    for (")[1:] if "in0[" in x]
+    return [x for x in emitted(function, *avals).text.split("\n    for (")[1:] if "in0" in x]
 
 
 def test_reads_come_before_branches():

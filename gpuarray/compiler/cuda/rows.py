@@ -110,7 +110,7 @@ class RowsTemplate(RowLoops):
         nbytes = sum(storage_dtype(x.source.aval).itemsize for x in wide)
         # Of rows that registers hold: shared memory has room for one in each block.
         held = 0 < 2 * s.steps * s.width * nbytes <= TARGET.row_bytes
-        if not parallel or not held or s.rows_a_block > 1:
+        if not parallel or self.last is None or not held or s.rows_a_block > 1:
             return 1
         inner, run, across = parallel[-1], self.axes[self.last], 1
         for load in (x for x in wide if not self.is_inlined(x)):

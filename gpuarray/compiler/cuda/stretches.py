@@ -142,16 +142,15 @@ class RowLoops(OnlineTemplate):
 
     def reads_in_turns(self, one: Pass, width: int) -> bool:
         """Whether a loop of a pass reads some vectors before it computes any."""
-        return bool(self.loads_to_read(one.members, width)) and (
-            bool(self.part.apart) or self.in_turns(one)
+        return bool(self.part.apart) or bool(
+            self.loads_to_read(one.members, width) and self.in_turns(one)
         )
 
     def read_turn(self, turns: Turns, loads: dict[tuple, Load]) -> None:
         """Read the vectors of a turn: from shared memory, where an earlier pass has left them."""
         room = {(x.key, x.dims): array for x, array in self.part.apart if array in self.filled}
         new = {key: x for key, x in loads.items() if key not in room}
-        if new or not loads:
-            super().read_turn(turns, new)
+        super().read_turn(turns, new)
         left = {key: x for key, x in loads.items() if key in room}
         if not left:
             return

@@ -69,6 +69,8 @@ class TurnLoops(Template):
 
     def read_turn(self, turns: Turns, loads: dict[tuple, Load]) -> None:
         """Read the vectors of a turn."""
+        if not loads:
+            return
         held = self.declare_held("turn", loads, turns.width, turns.count, "[u]", depth=2)
         texts = [self.from_turn(turns, load, k) for k, (_, load) in enumerate(held)]
         self.open_turn(turns, "read")

@@ -113,6 +113,19 @@ def test_values_of_rows_that_are_held_apart(length, dtypes, room, small_machine)
     assert len({x.tobytes() for x in found}) == 1
 
 
+def test_a_pass_that_reads_nothing_of_rows_held_apart(small_machine):
+    """Its loops go over the beginning of the row and over the rest, each once."""
+
+    def spread(x):
+        middle = (x - x.mean(-1, keepdims=True)).max(-1, keepdims=True)
+        places = gnp.arange(x.shape[-1], dtype=x.dtype) * middle
+        return places.sum(-1), x / gnp.abs(places).sum(-1, keepdims=True)
+
+    x = np.random.default_rng(0).normal(size=(2, 8200)).astype("f4")
+    assert "and registers" in emitted(spread, x).text
+    check(spread, (x,))
+
+
 def test_few_vectors_that_registers_do_not_hold(small_machine, monkeypatch):
     plan_for(monkeypatch, row_bytes=8)
     inputs = np.random.default_rng(0).normal(size=(2, 2, 1000)).astype("f4")

@@ -1,7 +1,7 @@
 // k0_rows: convert_element_type x4, reduce_sum x2, div x2, sub, square, add x2, rsqrt, mul x2
 //   in0 bf16[64,16,16,256], in1 bf16[256], in2 bf16[256] -> out0 bf16[64,16,16,32,8]    16778240 bytes
 //   2048 rows of 2048, 64 threads a row, held in registers; 1024 x 128 threads
-extern "C" __global__ void __launch_bounds__(128, 8) k0_rows(
+extern "C" __global__ void __launch_bounds__(128) k0_rows(
     const ga_bf16* __restrict__ in0,
     const ga_bf16* __restrict__ in1,
     const ga_bf16* __restrict__ in2,

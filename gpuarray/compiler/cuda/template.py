@@ -521,9 +521,10 @@ class Template(Writer, abc.ABC):
         sizes = {name: nbytes for name, (_, nbytes) in self.structs.items()}
         shared = sum(ct.declared_bytes(t, sizes) for t in self.shared.values())
         # Where a multiprocessor has few blocks, the compiler need not save registers for more of
-        # them: it reads further ahead.
+        # them, and reads further ahead. With more than one it must have enough all the same.
         bounds, held = f"{schedule.threads}", blocks_held(schedule, shared + self.room)
-        if self.group.reduced and 2 * held * schedule.threads <= TARGET.threads_held:
+        few = held == 1 or 4 * held * schedule.threads <= TARGET.threads_held
+        if self.group.reduced and few:
             bounds += f", {held}"
         head = [
             f"// {name}: {formulas}",

@@ -35,6 +35,9 @@ class Target(Struct):
     instructions_an_access: int = 4
     #: The widest access of a thread that is one instruction: a limit of CUDA.
     vector_bytes: int = 16
+    #: Elements of a thread that are so far apart are read together with those between them: farther
+    #: ones share no piece of memory. Measure: every other column, two of 4 bits in a byte.
+    longest_step: int = 4
     #: The smallest piece of memory fetched at a time: what columns share is read in full.
     sector_bytes: int = 32
     #: Blocks of a launch: a limit of CUDA.
@@ -92,6 +95,9 @@ class Target(Struct):
     #: Operations to which a loop along a row may be unrolled: longer text compiles slowly and
     #: misses in the instruction cache. Measure: layer_norm_grad.
     row_copies: int = 512
+    #: From so many turns on, a loop that reads several vectors in each has its last turn apart, and
+    #: no tests in the others. Measure: cross_entropy of 50257 classes.
+    whole_turns: int = 4
     #: Shared memory of a block's tiles, from which the side of a tile follows: two blocks fit.
     #: Measure: transposed_sum.
     tile_bytes: int = 24 << 10

@@ -12,6 +12,31 @@ template <class T, int N> struct alignas(sizeof(T) * N) ga_vec {
 //@ ga_load
 template <int N, class T> GA_INLINE ga_vec<T, N> ga_load(const T* p) { return *(const ga_vec<T, N>*)p; }
 
+//@ ga_load_whole
+// The same, of which not all elements are used: of words of 4 bytes the compiler would read the others one by one.
+template <int N, class T> GA_INLINE ga_vec<T, N> ga_load_whole(const T* p) {
+#ifndef GA_HOST
+    if constexpr (sizeof(ga_vec<T, N>) == 16) {
+        union Words {
+            unsigned long long w[2];
+            ga_vec<T, N> x;
+        };
+        Words all;
+        asm("ld.global.v2.b64 {%0, %1}, [%2];" : "=l"(all.w[0]), "=l"(all.w[1]) : "l"(__cvta_generic_to_global(p)));
+        return all.x;
+    }
+#endif
+    return ga_load<N>(p);
+}
+
+//@ ga_prefetch
+// Ask for memory that this block will read soon.
+GA_INLINE void ga_prefetch(const void* p) {
+#ifndef GA_HOST
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(p)));
+#endif
+}
+
 //@ ga_store
 template <class T, int N> GA_INLINE void ga_store(T* p, const ga_vec<T, N>& x) {
 #ifndef GA_HOST

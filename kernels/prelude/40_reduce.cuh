@@ -22,6 +22,18 @@ template <class T> GA_INLINE ga_arg<T> ga_argmin(ga_arg<T> a, ga_arg<T> b) {
     return a.at < b.at ? a : b;
 }
 
+//@ ga_argmax_next ga_argmin_next
+// The same if b comes after all elements of a: it is taken if it is the first, or larger, or not comparable, as nan; and
+// nothing replaces a nan. No two places are compared.
+template <class T> GA_INLINE ga_arg<T> ga_argmax_next(ga_arg<T> a, ga_arg<T> b) {
+    const bool take = ((unsigned)(a.at >> 32) == ~0u) | (!(b.value <= a.value) & (a.value == a.value));
+    return {take ? b.value : a.value, take ? b.at : a.at};
+}
+template <class T> GA_INLINE ga_arg<T> ga_argmin_next(ga_arg<T> a, ga_arg<T> b) {
+    const bool take = ((unsigned)(a.at >> 32) == ~0u) | (!(b.value >= a.value) & (a.value == a.value));
+    return {take ? b.value : a.value, take ? b.at : a.at};
+}
+
 //@ ga_by_words
 // Apply `f` to each 4-byte word of a value: shuffles take numbers, and this is how structs pass them.
 template <class T, class F> GA_INLINE T ga_by_words(T v, F f) {
@@ -48,24 +60,46 @@ template <class T> GA_INLINE ga_arg<T> ga_shuffle(ga_arg<T> v, int o) {
 }
 
 //@ ga_warp_reduce
-// Every lane gets the value merged over its group of LANES, in the same order in every run.
-template <int LANES, class T, class Merge> GA_INLINE T ga_warp_reduce(T v, Merge merge) {
+// Every lane gets the value merged over its group of LANES, in the same order in every run: over every ACROSS-th of them.
+template <int LANES, int ACROSS = 1, class T, class Merge> GA_INLINE T ga_warp_reduce(T v, Merge merge) {
 #pragma unroll
-    for (int o = LANES / 2; o > 0; o >>= 1) v = merge(v, ga_shuffle(v, o));
+    for (int o = LANES / 2; o >= ACROSS; o >>= 1) v = merge(v, ga_shuffle(v, o));
     return v;
 }
 
 //@ ga_block_reduce
-// Every thread gets the value merged over the block; `part` holds one value per warp.
-template <int WARPS, class T, class Merge> GA_INLINE T ga_block_reduce(T v, T* part, Merge merge) {
-    v = ga_warp_reduce<32>(v, merge);
-    if (threadIdx.x % 32u == 0) part[threadIdx.x / 32u] = v;
+// Every thread gets the value merged over the block, or over its every ACROSS-th thread; `part` holds ACROSS values per warp.
+template <int WARPS, int ACROSS = 1, class T, class Merge> GA_INLINE T ga_block_reduce(T v, T* part, Merge merge) {
+    const unsigned lane = threadIdx.x % 32u, across = threadIdx.x % ACROSS;
+    v = ga_warp_reduce<32, ACROSS>(v, merge);
+    if (lane < ACROSS) part[threadIdx.x / 32u * ACROSS + lane] = v;
     __syncthreads();
-    v = part[0];
-    for (int w = 1; w < WARPS; ++w) v = merge(v, part[w]);
+    v = part[across];
+    for (int w = 1; w < WARPS; ++w) v = merge(v, part[w * ACROSS + across]);
     // Before `part` is written again.
     __syncthreads();
     return v;
+}
+
+//@ ga_block_reduce_each
+// The same of several values at once, which wait for one another once; `part` holds one of each per warp.
+template <int WARPS, class T, class Merge, class... U> GA_INLINE void ga_block_reduce_each(T* part, Merge merge, U&... values) {
+    constexpr int MANY = sizeof...(U);
+    T all[] = {values...};
+#pragma unroll
+    for (int k = 0; k < MANY; ++k) all[k] = ga_warp_reduce<32>(all[k], merge);
+#pragma unroll
+    for (int k = 0; k < MANY; ++k)
+        if (threadIdx.x % 32u == 0) part[k * WARPS + threadIdx.x / 32u] = all[k];
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < MANY; ++k) {
+        all[k] = part[k * WARPS];
+        for (int w = 1; w < WARPS; ++w) all[k] = merge(all[k], part[k * WARPS + w]);
+    }
+    __syncthreads();
+    const T* next = all;
+    ((values = *next++), ...);
 }
 
 //@ ga_column_reduce
@@ -159,12 +193,9 @@ template <int LANES, class T, class Merge> GA_INLINE T ga_warp_scan(T v, T nothi
     return lane == 0 ? nothing : before;
 }
 
-//@ ga_block_scan
-// The same for the threads of a block; `part` holds one value per warp.
-template <int WARPS, class T, class Merge>
-GA_INLINE T ga_block_scan(T v, T* part, T nothing, T& whole, Merge merge) {
-    T own;
-    const T in_warp = ga_warp_scan<32>(v, nothing, own, merge);
+//@ ga_scan_of_warps
+// The values of the warps before this one, merged: each has one. `whole` is that of all of them; `part` holds them.
+template <int WARPS, class T, class Merge> GA_INLINE T ga_scan_of_warps(T own, T* part, T nothing, T& whole, Merge merge) {
     const unsigned warp = threadIdx.x / 32u;
     if (threadIdx.x % 32u == 0) part[warp] = own;
     __syncthreads();
@@ -175,7 +206,16 @@ GA_INLINE T ga_block_scan(T v, T* part, T nothing, T& whole, Merge merge) {
         whole = merge(whole, part[w]);
     }
     __syncthreads();
-    return merge(ahead, in_warp);
+    return ahead;
+}
+
+//@ ga_block_scan
+// The values before this thread, merged, and that of all threads of the block.
+template <int WARPS, class T, class Merge>
+GA_INLINE T ga_block_scan(T v, T* part, T nothing, T& whole, Merge merge) {
+    T own;
+    const T in_warp = ga_warp_scan<32>(v, nothing, own, merge);
+    return merge(ga_scan_of_warps<WARPS>(own, part, nothing, whole, merge), in_warp);
 }
 
 //@ ga_column_scan

@@ -1,7 +1,7 @@
 // k0_rows: argmax
 //   in0 f32[1048576] -> out0 i32[]    4202508 bytes
 //   1048576 elements, 256 partial results each, merged in order; 256 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k0_rows(
+extern "C" __global__ void __launch_bounds__(256, 2) k0_rows(
     const float* __restrict__ in0,
     int* __restrict__ out0,
     unsigned char* work) {
@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
         const ga_vec<float, 4> x0 = ga_load<4>(in0 + j);
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) {
-            r0 = ga_argmax(r0, ga_arg<float>{x0.v[e], (j + e)});
+            r0 = ga_argmax_next(r0, ga_arg<float>{x0.v[e], (j + e)});
         }
     }
     r0 = ga_block_reduce<8>(r0, part0, merge);

@@ -18,19 +18,20 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     float base0 = 0;                                                      // what sums refer to so far
     float many0 = 0;                                                      // in so many elements
     for (unsigned k = cut * 8u + deep; k < 100352u; k += 33792u) {        // pass 1 down the columns
-        float row0[8];
+        float turn0[8];
+        const float* const from0 = in0 + (k * 64u + column);
         #pragma unroll
         for (unsigned u = 0; u < 8u; ++u) {                               // read
             const unsigned j = k + u * 4224u;
             if (j >= 100352u) continue;
-            row0[u] = in0[j * 64u + column];
+            turn0[u] = from0[u * 270336u];
         }
         const float many0_before = many0;
         #pragma unroll
         for (unsigned u = 0; u < 8u; ++u) {                               // fold
             const unsigned j = k + u * 4224u;
             if (j >= 100352u) continue;
-            const float x0 = row0[u];
+            const float x0 = turn0[u];
             r0 = r0 + x0;
             many0 = many0 + 1;
         }
@@ -41,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
         for (unsigned u = 0; u < 8u; ++u) {                               // add what follows
             const unsigned j = k + u * 4224u;
             if (j >= 100352u) continue;
-            const float x0 = row0[u];
+            const float x0 = turn0[u];
             const float v2 = x0 - base0;                                  // sub
             const float v3 = v2 * v2;                                     // square
             r1 = r1 + v3;

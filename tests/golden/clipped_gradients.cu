@@ -11,14 +11,30 @@ extern "C" __global__ void __launch_bounds__(256) k0_batch(
     const float* __restrict__ in0 = (const float*)at[0] + tile[1];
     float* __restrict__ out0 = (float*)at[1];
     float r0 = 0.0f;                                                      // reduce_sum
-    #pragma unroll 4
-    for (unsigned i = threadIdx.x * 4u; i < tile[2]; i += 1024u) {
+    unsigned i = threadIdx.x * 4u;
+    for (; i + 3076u <= tile[2]; i += 4096u) {                            // whole vectors
+        ga_vec<float, 4> turn0[4];
+        const float* const from0 = in0 + i;
+        #pragma unroll
+        for (unsigned u = 0; u < 4u; ++u) {                               // read
+            turn0[u] = ga_load<4>(from0 + u * 1024u);
+        }
+        #pragma unroll
+        for (unsigned u = 0; u < 4u; ++u) {                               // compute
+            #pragma unroll
+            for (unsigned e = 0; e < 4u; ++e) {
+                const float v1 = turn0[u].v[e] * turn0[u].v[e];           // mul
+                r0 = r0 + v1;
+            }
+        }
+    }
+    for (; i < tile[2]; i += 1024u) {
         const unsigned left = tile[2] - i;
         const ga_vec<float, 4> x0 = ga_load_part<4>(in0 + i, left);
         #pragma unroll
         for (unsigned e = 0; e < 4u && e < left; ++e) {
-            const float v1 = x0.v[e] * x0.v[e];                           // mul
-            r0 = r0 + v1;
+            const float v2 = x0.v[e] * x0.v[e];                           // mul
+            r0 = r0 + v2;
         }
     }
     r0 = ga_block_reduce<8>(r0, part0, merge);

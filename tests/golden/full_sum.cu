@@ -1,7 +1,7 @@
 // k0_rows: reduce_sum
 //   in0 f32[16777216] -> out0 f32[]    67110988 bytes
 //   16777216 elements, 264 partial results each, merged in order; 264 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k0_rows(
+extern "C" __global__ void __launch_bounds__(256, 2) k0_rows(
     const float* __restrict__ in0,
     float* __restrict__ out0,
     unsigned char* work) {

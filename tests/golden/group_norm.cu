@@ -1,15 +1,15 @@
 // k0_rows: convert_element_type x4, reduce_sum x2, div x2, sub, square, add x2, rsqrt, mul x2
 //   in0 bf16[64,16,16,256], in1 bf16[256], in2 bf16[256] -> out0 bf16[64,16,16,32,8]    16778240 bytes
-//   2048 rows of 2048, 64 threads a row, held in registers; 2048 x 64 threads
-extern "C" __global__ void __launch_bounds__(64) k0_rows(
+//   2048 rows of 2048, 64 threads a row, held in registers; 1024 x 128 threads
+extern "C" __global__ void __launch_bounds__(128) k0_rows(
     const ga_bf16* __restrict__ in0,
     const ga_bf16* __restrict__ in1,
     const ga_bf16* __restrict__ in2,
     ga_bf16* __restrict__ out0) {
-    __shared__ float part0[2];
+    __shared__ float part0[8];
     const auto merge = [](float p, float q) -> float { return p + q; };
-    const unsigned lane = threadIdx.x;
-    const unsigned row = blockIdx.x;
+    const unsigned lane = threadIdx.x / 2u;
+    const unsigned row = blockIdx.x * 2u + threadIdx.x % 2u;
     const unsigned i0 = row / 32u;
     const unsigned i2 = row % 32u;
     ga_vec<ga_bf16, 8> row0[4];
@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
             r0 = r0 + v1;
         }
     }
-    r0 = ga_block_reduce<2>(r0, part0, merge);
+    r0 = ga_block_reduce<4, 2>(r0, part0, merge);
     const float v2 = r0 / 2048.0f;                                        // div
     const float v3 = ga_round<ga_bf16>(v2);                               // convert_element_type
     float r4 = 0.0f;                                                      // reduce_sum
@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
             r4 = r4 + v6;
         }
     }
-    r4 = ga_block_reduce<2>(r4, part0, merge);
+    r4 = ga_block_reduce<4, 2>(r4, part0, merge);
     const float v7 = r4 / 2048.0f;                                        // div
     const float v8 = ga_round<ga_bf16>(v7);                               // convert_element_type
     const float v9 = ga_plus<ga_bf16>(v8, 1.001358e-05f);                 // add

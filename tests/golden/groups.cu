@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(1024) k0_tables(
 // k1_columns: reduce_sum x2, add x2, div
 //   in0 f32[132,100], in1 f32[132,100] -> out0 f32[100]    106000 bytes
 //   100 columns of 132, 8 threads a column; 4 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k1_columns(
+extern "C" __global__ void __launch_bounds__(256, 1) k1_columns(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     float* __restrict__ out0) {

@@ -31,8 +31,8 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
         }
     }
     r0 = ga_block_reduce<8>(r0, part0, [](float p, float q) -> float { return ga_max(p, q); });
-    const float v2 = ga_round<ga_bf16>(r0);
     r1 = ga_block_reduce<8>(r1, part0, merge);
+    const float v2 = ga_round<ga_bf16>(r0);
     const float v3 = ga_round<ga_bf16>(r1);
     const float v4 = -v3;                                                 // neg
     float r5 = 0.0f;                                                      // reduce_sum

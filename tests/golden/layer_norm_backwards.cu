@@ -1,14 +1,14 @@
 // k0_rowcolumns: convert_element_type x7, reduce_sum x5, div x6, sub x2, square, mul x9, add, rsqrt, neg x2, add_any x3, reduce_sum_of_rows x2
 //   in0 bf16[16384,4096], in1 bf16[16384,4096], in2 bf16[4096] -> out0 bf16[16384,4096], out1 f32[264,4096], out2 f32[264,4096]    411312128 bytes
 //   16384 rows of 4096, 264 blocks over them, 256 threads a row, held in registers; columns in registers; 264 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
+extern "C" __global__ void __launch_bounds__(256, 2) k0_rowcolumns(
     const ga_bf16* __restrict__ in0,
     const ga_bf16* __restrict__ in1,
     const ga_bf16* __restrict__ in2,
     ga_bf16* __restrict__ out0,
     float* __restrict__ out1,
     float* __restrict__ out2) {
-    __shared__ float part0[8];
+    __shared__ float part0[16];
     const auto merge = [](float p, float q) -> float { return p + q; };
     const unsigned lane = threadIdx.x;
     ga_vec<float, 4> sum0[4];                                             // reduce_sum_of_rows
@@ -23,16 +23,29 @@ extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) sum1[u].v[e] = 0.0f;
     }
+    ga_vec<ga_bf16, 8> same0[2];
+    #pragma unroll
+    for (unsigned u = 0; u < 2u; ++u) {                                   // read what all rows share
+        const unsigned j = (u * 256u + lane) * 8u;
+        same0[u] = ga_load<8>(in2 + j);
+    }
     for (unsigned row = blockIdx.x; row < 16384u; row += 264u) {
         ga_vec<ga_bf16, 8> row0[2];
         ga_vec<ga_bf16, 8> row1[2];
-        ga_vec<ga_bf16, 8> row2[2];
         #pragma unroll
         for (unsigned u = 0; u < 2u; ++u) {                               // read the row
             const unsigned j = (u * 256u + lane) * 8u;
             row0[u] = ga_load<8>(in0 + row * 4096u + j);
             row1[u] = ga_load<8>(in1 + row * 4096u + j);
-            row2[u] = ga_load<8>(in2 + j);
+        }
+        if (row + 264u < 16384u) {
+            const unsigned next = row + 264u;
+            #pragma unroll
+            for (unsigned u = 0; u < 2u; ++u) {                           // ask for the next row
+                const unsigned j = (u * 256u + lane) * 8u;
+                ga_prefetch(in0 + next * 4096u + j);
+                ga_prefetch(in1 + next * 4096u + j);
+            }
         }
         float r0 = 0.0f;                                                  // reduce_sum
         #pragma unroll
@@ -56,14 +69,13 @@ extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
                 const float v7 = v6 - v2;                                 // sub
                 const float v8 = v7 * v7;                                 // square
                 r4 = r4 + v8;
-                const float v9 = ga_times<ga_bf16>(ga_value(row1[u].v[e]), ga_value(row2[u].v[e]));  // mul
+                const float v9 = ga_times<ga_bf16>(ga_value(row1[u].v[e]), ga_value(same0[u].v[e]));  // mul
                 const float v10 = ga_minus<ga_bf16>(ga_value(row0[u].v[e]), v3);  // sub
                 const float v11 = ga_times<ga_bf16>(v10, v9);             // mul
                 r5 = r5 + v11;
             }
         }
-        r4 = ga_block_reduce<8>(r4, part0, merge);
-        r5 = ga_block_reduce<8>(r5, part0, merge);
+        ga_block_reduce_each<8>(part0, merge, r4, r5);
         const float v12 = ga_round<ga_bf16>(r5);
         const float v13 = r4 / 4096.0f;                                   // div
         const float v14 = ga_round<ga_bf16>(v13);                         // convert_element_type
@@ -84,13 +96,12 @@ extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
                 const float v25 = 2.0f * v24;                             // mul
                 const float v26 = v20 * v25;                              // mul
                 r21 = r21 + v26;
-                const float v27 = ga_times<ga_bf16>(ga_value(row1[u].v[e]), ga_value(row2[u].v[e]));  // mul
+                const float v27 = ga_times<ga_bf16>(ga_value(row1[u].v[e]), ga_value(same0[u].v[e]));  // mul
                 const float v28 = ga_times<ga_bf16>(v27, v16);            // mul
                 r22 = r22 + v28;
             }
         }
-        r21 = ga_block_reduce<8>(r21, part0, merge);
-        r22 = ga_block_reduce<8>(r22, part0, merge);
+        ga_block_reduce_each<8>(part0, merge, r21, r22);
         const float v29 = ga_round<ga_bf16>(r22);
         const float v30 = -r21;                                           // neg
         const float v31 = v30 / 4096.0f;                                  // div
@@ -103,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
             ga_vec<ga_bf16, 8> y0;
             #pragma unroll
             for (unsigned e = 0; e < 8u; ++e) {
-                const float v35 = ga_times<ga_bf16>(ga_value(row1[u].v[e]), ga_value(row2[u].v[e]));  // mul
+                const float v35 = ga_times<ga_bf16>(ga_value(row1[u].v[e]), ga_value(same0[u].v[e]));  // mul
                 const float v36 = ga_times<ga_bf16>(v35, v16);            // mul
                 const float v37 = ga_value(row0[u].v[e]);                 // convert_element_type
                 const float v38 = v37 - v2;                               // sub
@@ -136,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
 // k1_columns: reduce_sum x2
 //   in0 f32[264,4096], in1 f32[264,4096] -> out0 bf16[4096], out1 bf16[4096]    8799232 bytes
 //   4096 columns of 264, 8 threads a column, 2 blocks a column; 256 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k1_columns(
+extern "C" __global__ void __launch_bounds__(256, 2) k1_columns(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     ga_bf16* __restrict__ out0,

@@ -1,7 +1,7 @@
 // k0_rows: sub, integer_pow, reduce_sum, div
 //   in0 f32[4194304], in1 f32[4194304] -> out0 f32[]    33556556 bytes
 //   4194304 elements, 264 partial results each, merged in order; 264 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k0_rows(
+extern "C" __global__ void __launch_bounds__(256, 2) k0_rows(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     float* __restrict__ out0,

@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
             const float t2 = in0[row * 8u + w1] - in1[j * 8u + w1];
             f0 = f0 + (t2 * t2);
         }
-        r0 = ga_argmin(r0, ga_arg<float>{f0, j});
+        r0 = ga_argmin_next(r0, ga_arg<float>{f0, j});
         r1 = ga_min(r1, f0);
     }
     r0 = ga_warp_reduce<32>(r0, [](ga_arg<float> p, ga_arg<float> q) -> ga_arg<float> { return ga_argmin(p, q); });

@@ -1,14 +1,13 @@
 // k0_rowcolumns: square, reduce_sum x2, div x3, add, rsqrt, mul x9, add_any, reduce_sum_of_rows
 //   in0 f32[16384,2048], in1 f32[16384,2048], in2 f32[2048] -> out0 f32[16384,2048], out1 f32[264,2048]    404824064 bytes
 //   16384 rows of 2048, 264 blocks over them, 256 threads a row, held in registers; columns in registers; 264 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
+extern "C" __global__ void __launch_bounds__(256, 2) k0_rowcolumns(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     const float* __restrict__ in2,
     float* __restrict__ out0,
     float* __restrict__ out1) {
-    __shared__ float part0[8];
-    const auto merge = [](float p, float q) -> float { return p + q; };
+    __shared__ float part0[16];
     const unsigned lane = threadIdx.x;
     ga_vec<float, 4> sum0[2];                                             // reduce_sum_of_rows
     #pragma unroll
@@ -16,17 +15,30 @@ extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) sum0[u].v[e] = 0.0f;
     }
+    ga_vec<float, 4> same0[2];
+    #pragma unroll
+    for (unsigned u = 0; u < 2u; ++u) {                                   // read what all rows share
+        const unsigned j = (u * 256u + lane) * 4u;
+        same0[u] = ga_load<4>(in2 + j);
+    }
     for (unsigned row = blockIdx.x; row < 16384u; row += 264u) {
         ga_vec<float, 4> kept0[2];
         ga_vec<float, 4> row0[2];
         ga_vec<float, 4> row1[2];
-        ga_vec<float, 4> row2[2];
         #pragma unroll
         for (unsigned u = 0; u < 2u; ++u) {                               // read the row
             const unsigned j = (u * 256u + lane) * 4u;
             row0[u] = ga_load<4>(in0 + row * 2048u + j);
             row1[u] = ga_load<4>(in1 + row * 2048u + j);
-            row2[u] = ga_load<4>(in2 + j);
+        }
+        if (row + 264u < 16384u) {
+            const unsigned next = row + 264u;
+            #pragma unroll
+            for (unsigned u = 0; u < 2u; ++u) {                           // ask for the next row
+                const unsigned j = (u * 256u + lane) * 4u;
+                ga_prefetch(in0 + next * 2048u + j);
+                ga_prefetch(in1 + next * 2048u + j);
+            }
         }
         float r0 = 0.0f;                                                  // reduce_sum
         float r1 = 0.0f;                                                  // reduce_sum
@@ -36,14 +48,13 @@ extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
             for (unsigned e = 0; e < 4u; ++e) {
                 const float v2 = row0[u].v[e] * row0[u].v[e];             // square
                 r0 = r0 + v2;
-                const float v3 = row1[u].v[e] * row2[u].v[e];             // mul
+                const float v3 = row1[u].v[e] * same0[u].v[e];            // mul
                 kept0[u].v[e] = v3;
                 const float v4 = row0[u].v[e] * v3;                       // mul
                 r1 = r1 + v4;
             }
         }
-        r0 = ga_block_reduce<8>(r0, part0, merge);
-        r1 = ga_block_reduce<8>(r1, part0, merge);
+        ga_block_reduce_each<8>(part0, [](float p, float q) -> float { return p + q; }, r0, r1);
         const float v5 = r0 / 2048.0f;                                    // div
         const float v6 = v5 + 1.0e-06f;                                   // add
         const float v7 = ga_rsqrt(v6);
@@ -79,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
 // k1_columns: reduce_sum
 //   in0 f32[264,2048] -> out0 f32[2048]    2204160 bytes
 //   2048 columns of 264, 8 threads a column, 2 blocks a column; 128 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k1_columns(
+extern "C" __global__ void __launch_bounds__(256, 1) k1_columns(
     const float* __restrict__ in0,
     float* __restrict__ out0,
     unsigned char* work) {

@@ -18,15 +18,15 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     float r1 = 0.0f;                                                      // reduce_sum
     float base0 = 0;                                                      // what sums refer to so far
     for (unsigned k = cut * 8u + deep; k < 4096u; k += 2048u) {           // pass 1 down the columns
-        float row0[8];
+        float turn0[8];
+        const float* const from0 = in0 + (k * 1024u + column);
         #pragma unroll
         for (unsigned u = 0; u < 8u; ++u) {                               // read
-            const unsigned j = k + u * 256u;
-            row0[u] = in0[j * 1024u + column];
+            turn0[u] = from0[u * 262144u];
         }
         #pragma unroll
         for (unsigned u = 0; u < 8u; ++u) {                               // fold
-            const float x0 = row0[u];
+            const float x0 = turn0[u];
             r0 = ga_max(r0, x0);
         }
         const float base0_now = r0 - r0 == 0 ? r0 : 0;
@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
         base0 = base0_now;
         #pragma unroll
         for (unsigned u = 0; u < 8u; ++u) {                               // add what follows
-            const float x0 = row0[u];
+            const float x0 = turn0[u];
             const float v2 = x0 - base0;                                  // sub
             const float v3 = ga_exp(v2);
             r1 = r1 + v3;

@@ -1,7 +1,7 @@
 // k0_rows: reduce_max, sub, exp, convert_element_type x2, reduce_sum, div
 //   in0 bf16[1056,131072] -> out0 bf16[1056,131072]    553648128 bytes
 //   1056 rows of 131072, 1024 threads a row, held in shared memory of the launch and registers; 1056 x 1024 threads
-extern "C" __global__ void __launch_bounds__(1024) k0_rows(
+extern "C" __global__ void __launch_bounds__(1024, 1) k0_rows(
     const ga_bf16* __restrict__ in0,
     ga_bf16* __restrict__ out0) {
     __shared__ float part0[32];
@@ -24,14 +24,22 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
             r0 = ga_max(r0, ga_value(row0[u].v[e]));
         }
     }
-    #pragma unroll 4
-    for (unsigned j = 16384u + lane * 8u; j < 131072u; j += 8192u) {      // pass 1 over the row
-        const unsigned k = j / 8u - 2048u;
-        const ga_vec<ga_bf16, 8> held0 = ga_load<8>(in0 + row * 131072u + j);
-        if (k < fits) rest0[k] = held0;
+    for (unsigned k = 16384u + lane * 8u; k < 131072u; k += 57344u) {     // pass 1 over the row
+        ga_vec<ga_bf16, 8> turn0[7];
+        const ga_bf16* const from0 = in0 + (row * 131072u + k);
         #pragma unroll
-        for (unsigned e = 0; e < 8u; ++e) {
-            r0 = ga_max(r0, ga_value(held0.v[e]));
+        for (unsigned u = 0; u < 7u; ++u) {                               // read
+            turn0[u] = ga_load<8>(from0 + u * 8192u);
+        }
+        #pragma unroll
+        for (unsigned u = 0; u < 7u; ++u) {                               // compute
+            const unsigned j = k + u * 8192u;
+            const unsigned at = j / 8u - 2048u;
+            if (at < fits) rest0[at] = turn0[u];
+            #pragma unroll
+            for (unsigned e = 0; e < 8u; ++e) {
+                r0 = ga_max(r0, ga_value(turn0[u].v[e]));
+            }
         }
     }
     r0 = ga_block_reduce<32>(r0, part0, [](float p, float q) -> float { return ga_max(p, q); });
@@ -46,17 +54,30 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
             r2 = r2 + v4;
         }
     }
-    #pragma unroll 4
-    for (unsigned j = 16384u + lane * 8u; j < 131072u; j += 8192u) {      // pass 2 over the row
-        const unsigned k = j / 8u - 2048u;
-        ga_vec<ga_bf16, 8> held0;
-        if (k < fits) held0 = rest0[k];
-        else held0 = ga_load<8>(in0 + row * 131072u + j);
+    for (unsigned k = 16384u + lane * 8u; k < 131072u; k += 16384u) {     // pass 2 over the row
+        ga_vec<ga_bf16, 8> left0[2];
+        if ((k + 8192u) / 8u - 2048u < fits) {
+            #pragma unroll
+            for (unsigned u = 0; u < 2u; ++u) {                           // read what is left of it
+                const unsigned j = k + u * 8192u;
+                const unsigned at = j / 8u - 2048u;
+                left0[u] = rest0[at];
+            }
+        } else {
+            #pragma unroll
+            for (unsigned u = 0; u < 2u; ++u) {                           // read again
+                const unsigned j = k + u * 8192u;
+                left0[u] = ga_load<8>(in0 + row * 131072u + j);
+            }
+        }
         #pragma unroll
-        for (unsigned e = 0; e < 8u; ++e) {
-            const float v5 = ga_minus<ga_bf16>(ga_value(held0.v[e]), v1);  // sub
-            const float v6 = ga_round<ga_bf16>(ga_exp(v5));
-            r2 = r2 + v6;
+        for (unsigned u = 0; u < 2u; ++u) {                               // compute
+            #pragma unroll
+            for (unsigned e = 0; e < 8u; ++e) {
+                const float v5 = ga_minus<ga_bf16>(ga_value(left0[u].v[e]), v1);  // sub
+                const float v6 = ga_round<ga_bf16>(ga_exp(v5));
+                r2 = r2 + v6;
+            }
         }
     }
     r2 = ga_block_reduce<32>(r2, part0, [](float p, float q) -> float { return p + q; });
@@ -74,20 +95,34 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
         }
         ga_store(out0 + row * 131072u + j, y0);
     }
-    #pragma unroll 4
-    for (unsigned j = 16384u + lane * 8u; j < 131072u; j += 8192u) {      // write the row
-        const unsigned k = j / 8u - 2048u;
-        ga_vec<ga_bf16, 8> held0;
-        if (k < fits) held0 = rest0[k];
-        else held0 = ga_load<8>(in0 + row * 131072u + j);
-        ga_vec<ga_bf16, 8> y0;
-        #pragma unroll
-        for (unsigned e = 0; e < 8u; ++e) {
-            const float v11 = ga_minus<ga_bf16>(ga_value(held0.v[e]), v1);  // sub
-            const float v12 = ga_round<ga_bf16>(ga_exp(v11));
-            const float v13 = ga_over<ga_bf16>(v12, v7);                  // div
-            y0.v[e] = ga_exact<ga_bf16>(v13);
+    for (unsigned k = 16384u + lane * 8u; k < 131072u; k += 16384u) {     // write the row
+        ga_vec<ga_bf16, 8> left0[2];
+        if ((k + 8192u) / 8u - 2048u < fits) {
+            #pragma unroll
+            for (unsigned u = 0; u < 2u; ++u) {                           // read what is left of it
+                const unsigned j = k + u * 8192u;
+                const unsigned at = j / 8u - 2048u;
+                left0[u] = rest0[at];
+            }
+        } else {
+            #pragma unroll
+            for (unsigned u = 0; u < 2u; ++u) {                           // read again
+                const unsigned j = k + u * 8192u;
+                left0[u] = ga_load<8>(in0 + row * 131072u + j);
+            }
         }
-        ga_store(out0 + row * 131072u + j, y0);
+        #pragma unroll
+        for (unsigned u = 0; u < 2u; ++u) {                               // compute
+            const unsigned j = k + u * 8192u;
+            ga_vec<ga_bf16, 8> y0;
+            #pragma unroll
+            for (unsigned e = 0; e < 8u; ++e) {
+                const float v11 = ga_minus<ga_bf16>(ga_value(left0[u].v[e]), v1);  // sub
+                const float v12 = ga_round<ga_bf16>(ga_exp(v11));
+                const float v13 = ga_over<ga_bf16>(v12, v7);              // div
+                y0.v[e] = ga_exact<ga_bf16>(v13);
+            }
+            ga_store(out0 + row * 131072u + j, y0);
+        }
     }
 }

@@ -10,12 +10,14 @@ import math
 
 import numpy as np
 
-from gpuarray.compiler.cuda.template import KernelSource, Options, Template
+from gpuarray.compiler.cuda.template import KernelSource, Options
+from gpuarray.compiler.cuda.turns import TurnLoops, Turns
 from gpuarray.compiler.fuse.group import Load, Member, members_in_order
 from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.collapse import collapse
 from gpuarray.compiler.lower.horizontal import arrays_of, is_one
 from gpuarray.compiler.lower.kernel import Batch
+from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.lower.schedule import Schedule, turns_ahead
 from gpuarray.compiler.lower.traffic import Traffic
 from gpuarray.compiler.text import types as ct
@@ -26,7 +28,7 @@ from gpuarray.core.target import TARGET
 _TABLES = ("unsigned long long", "table"), ("unsigned", "tiles")
 
 
-class BatchTemplate(Template):
+class BatchTemplate(TurnLoops):
     """The text for the first group; the others have the same structure."""
 
     def __init__(self, kernel: Batch, options: Options):
@@ -34,6 +36,7 @@ class BatchTemplate(Template):
         accesses = collapse(Accesses(kernel.parts[0]))
         super().__init__(Batch(accesses, kernel.name, kernel.parts, kernel.pass_), options)
         self.batch = kernel
+        self.are_whole = False  # whether the loop that is written has no vector at an end
 
     def source(self) -> KernelSource:
         """The kernel of all parts."""
@@ -55,14 +58,20 @@ class BatchTemplate(Template):
         # on the structure alone, as all text.
         ahead = turns_ahead(self.bytes_read(width), s.replace(grid=most), 1, len(one.members))
         states = self.declare_partials(one)
-        self.touched.begin(ahead)
-        self.line(1, f"#pragma unroll {ahead}")
-        scale = f" * {width}u" if width > 1 else ""
-        self.line(1, f"for (unsigned i = threadIdx.x{scale}; i < tile[2]; i += {turn}u) {{")
+        # All arrays have the same layout, so `i` is the position in each of them.
+        head = f"unsigned i = threadIdx.x{f' * {width}u' if width > 1 else ''}"
+        if folds:
+            # Few blocks: first turns of vectors that are whole, so that several are under way.
+            self.line(1, f"{head};")
+            self.whole_turns(one, states, turn, ahead, width)
+            head = ""
+        else:
+            self.touched.begin(ahead)
+            self.line(1, f"#pragma unroll {ahead}")
+        self.position = "i"
+        self.line(1, f"for ({head}; i < tile[2]; i += {turn}u) {{")
         if width > 1:
             self.line(2, "const unsigned left = tile[2] - i;")
-        # All arrays have the same layout, so `i` is the position in each of them.
-        self.position = "i"
         self.elements(2, one.members, one.stored, states, width)
         self.position = ""
         self.line(1, "}")
@@ -71,6 +80,18 @@ class BatchTemplate(Template):
             self.member(m, 1, self.read_before)
         self.write_reduced([one], "threadIdx.x == 0")
         return self.whole_source(s, tiles, width, ahead, work)
+
+    def whole_turns(
+        self, one: Pass, states: dict[Var, str], turn: int, ahead: int, width: int
+    ) -> None:
+        """The loop over turns of vectors of which none is at the end of the tile."""
+        last = f"i + {(ahead - 1) * turn + width}u <= tile[2]"
+        head = f"for (; {last}; i += {ahead * turn}u) {{"
+        self.position, self.are_whole = "j", True
+        place = f"i + u * {turn}u" if ahead > 1 else "i"
+        turns = Turns(head, place, "", turn, "", ahead, width, self.order, "i")
+        self.pass_in_turns(one, [turns], states, "whole vectors")
+        self.are_whole = False
 
     def begin(self, numbers: int) -> None:
         """The tile of a block, the addresses of its arrays, and values common to all its
@@ -112,14 +133,18 @@ class BatchTemplate(Template):
         return width * sum(storage_dtype(v.aval).itemsize for v in read)
 
     def vector_read(self, load: Load, width: int, depth: int = 2, scope=None) -> str:
+        if self.are_whole:
+            return super().vector_read(load, width, depth, scope)
         return f"ga_load_part<{width}>({self.in_name[load.source]} + i, left)"
 
     def vector_store(self, place: str, vector: str) -> str:
+        if self.are_whole:
+            return super().vector_store(place, vector)
         return f"ga_store_part({place}, {vector}, left);"
 
     def vector_end(self, states: dict[Var, str]) -> str:
         # Elements beyond the end are computed too, but not folded.
-        return "e < left" if states else ""
+        return "e < left" if states and not self.are_whole else ""
 
     # ---- partial results ----
     def place_in_row(self, m: Member) -> str:
@@ -127,13 +152,12 @@ class BatchTemplate(Template):
 
     def merge_tiles(self, states: dict[Var, str], s: Schedule) -> int:
         """Merge the results of the tiles of each array; return the bytes of the workspace."""
-        for v, name in states.items():
-            self.reduce_over_block(v, name, s)
+        self.reduce_over_block(states, s)
         slots, steps = ("threadIdx.x == 0", "blockIdx.x", "tile[3] + b"), ("threadIdx.x", s.threads)
         self.line(1, "const unsigned others = tile[4] - 1u;")
         work = self.merge_blocks(states, s, slots, len(self.batch.parts), 1, " + tile[0]", steps)
+        self.reduce_over_block(states, s)
         for v, name in states.items():
-            self.reduce_over_block(v, name, s)
             self.finish_reduction(v, name)
         return work
 

@@ -5,7 +5,7 @@ Floor 3. In: a Columns kernel. Out: its KernelSource.
 
 from __future__ import annotations
 
-from gpuarray.compiler.cuda.online import JoinedLoop, OnlineTemplate
+from gpuarray.compiler.cuda.online import OnlineTemplate
 from gpuarray.compiler.cuda.template import KernelSource, Options
 from gpuarray.compiler.lower.kernel import Columns
 from gpuarray.compiler.lower.online import join_passes
@@ -45,6 +45,8 @@ class ColumnsTemplate(OnlineTemplate):
         # The column: `lane` across, `deep` down. A thread beyond the last column works on column 0,
         # since barriers need all threads, and stores nothing.
         lanes = f"lane = threadIdx.x % {wide}u, deep = threadIdx.x / {wide}u"
+        if s.lanes == 1:
+            lanes = "lane = threadIdx.x, deep = 0u"
         self.line(1, f"const unsigned {lanes};")
         # A block has columns, and where there are few of them only a cut of their length.
         block, cut = "blockIdx.x", "blockIdx.x"
@@ -76,13 +78,12 @@ class ColumnsTemplate(OnlineTemplate):
                 )
                 which = f" + {block}" if across > 1 else ""
                 between = slots, across, 32, which, ("deep", s.lanes)
-                # A joined pass (softmax, variance): each iteration reads some elements once, folds
-                # them, and then adds the terms that depend on the folds so far.
+                if self.in_turns(one):
+                    ahead = self.turns_at_most(one, 1, ahead, length / step)
+                turns = self.turns_to(first, (0, length), step, ahead, 1, reduced)
+                # A joined pass (softmax, variance): each turn folds some elements, and then adds
+                # the terms that depend on the folds so far.
                 if one.halves:
-                    ahead = self.turns_at_most(one, 1, ahead)
-                    head = f"for ({t} k = {first}; k < {n(length)}; k += {n(step * ahead)}) {{"
-                    guard = f"j >= {n(length)}" if length % (step * ahead) else ""
-                    turns = JoinedLoop(head, f"k + u * {n(step)}", guard, ahead, 1, reduced)
                     states, references = self.online_pass(one, turns, what)
                     if s.splits > 1:
                         work = self.merge_online_blocks(one, states, references, s, *between)
@@ -90,13 +91,16 @@ class ColumnsTemplate(OnlineTemplate):
                         self.merge_online(one, states, references, s)
                     continue
                 states = self.declare_partials(one)
-                self.touched.begin(ahead)
-                self.line(1, f"#pragma unroll {ahead}")
-                head = f"for ({t} j = {first}; j < {n(length)}; j += {n(step)}) {{"
-                self.line(1, head, what)
-                self.define_axes(2, "j", reduced)
-                self.elements(2, one.members, one.stored, states, 1)
-                self.line(1, "}")
+                if self.in_turns(one):
+                    self.pass_in_turns(one, turns, states, what)
+                else:
+                    self.touched.begin(ahead)
+                    self.line(1, f"#pragma unroll {ahead}")
+                    head = f"for ({t} j = {first}; j < {n(length)}; j += {n(step)}) {{"
+                    self.line(1, head, what)
+                    self.define_axes(2, "j", reduced)
+                    self.elements(2, one.members, one.stored, states, 1)
+                    self.line(1, "}")
                 # Merge the threads of a column, then its blocks.
                 self.reduce_over_columns(states, s)
                 if s.splits > 1:
@@ -110,7 +114,8 @@ class ColumnsTemplate(OnlineTemplate):
         # Outputs of one element for each column: the first thread of each writes them.
         self.write_reduced(passes, "deep == 0 && inside")
         cuts = f", {s.splits} blocks a column" if s.splits > 1 else ""
-        note = f"{rows} columns of {length}, {s.lanes} threads a column{cuts}"
+        threads = f"{s.lanes} threads" if s.lanes > 1 else "a thread"
+        note = f"{rows} columns of {length}, {threads} a column{cuts}"
         return self.finish(s, note, work)
 
     def reduce_over_columns(self, states: dict[Var, str], s: Schedule) -> None:
@@ -119,6 +124,8 @@ class ColumnsTemplate(OnlineTemplate):
             self.merge_fold(v, name, s)
 
     def merge_threads(self, name: str, state: str, merger: str, s: Schedule) -> None:
+        if s.lanes == 1:
+            return
         self.threads_meet = True
         call = f"{name}, {self.shared_array(state, s.threads)}, {merger}"
         self.line(1, f"{name} = ga_column_reduce<{s.lanes}, {s.rows_a_block}>({call});")

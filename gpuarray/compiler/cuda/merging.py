@@ -27,10 +27,13 @@ class Merging(Protocol):
         The type of one.
     none :
         The identity of the merge.
+    is_cheap :
+        Whether merging takes about as long as a sum.
     """
 
     state: str
     none: str
+    is_cheap: bool
 
     @property
     def struct(self) -> tuple[str, int] | None:
@@ -64,6 +67,7 @@ class Folded:
         self.reducer = Reducer(eqn)
         self.state, self.none = self.reducer.state, self.reducer.neutral
         self.struct = None
+        self.is_cheap = getattr(self.reducer.fold.merge, "weight", 2) <= 1
 
     @property
     def merger(self) -> list[str]:
@@ -84,6 +88,8 @@ class GraphMerge:
     """Partial results that a Graph merges: a number for each operand, and whether there are any,
     since a Graph has no identity element.
     """
+
+    is_cheap = False
 
     def __init__(self, eqn: Eqn, state: str = "state"):
         self.text = Merger(eqn)
@@ -142,6 +148,7 @@ class MergedReducer:
     """
 
     plain = True
+    function = None
 
     def __init__(self, eqn: Eqn, state: str, named: Callable[[str], str]):
         self.eqn, self.merging = eqn, GraphMerge(eqn, state)

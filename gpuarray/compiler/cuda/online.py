@@ -9,7 +9,10 @@ the folds first, and then the sums, each corrected for the common reference.
 
 from __future__ import annotations
 
-from gpuarray.compiler.cuda.template import Cell, Template
+from collections.abc import Sequence
+
+from gpuarray.compiler.cuda.template import Cell
+from gpuarray.compiler.cuda.turns import TurnLoops, Turns
 from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.passes import Follower, Pass, once_each
 from gpuarray.compiler.lower.schedule import Schedule
@@ -19,25 +22,6 @@ from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
-
-
-class JoinedLoop(Struct):
-    """The loop of a joined pass: its head, and the elements that a thread takes in each iteration.
-
-    Attributes
-    ----------
-    place :
-        The position of vector `u` of an iteration.
-    guard :
-        A condition that holds beyond the end, or an empty text.
-    """
-
-    head: str
-    place: str
-    guard: str
-    count: int
-    width: int
-    reduced: list[int]
 
 
 class Reference(Struct):
@@ -55,50 +39,67 @@ class Reference(Struct):
     type: str
 
 
-class OnlineTemplate(Template):
+class OnlineTemplate(TurnLoops):
     """Loops in which some sums follow other folds."""
 
-    def turns_at_most(self, one: Pass, width: int, ahead: int) -> int:
-        """Vectors that a thread takes at a time: `ahead`, or fewer if registers are short."""
-        first, second = once_each(self.group, list(one.halves), self.is_dear, False)
-        held = [x.source for x in self.reread_loads([first, second], width).values()]
-        size = width * sum(storage_dtype(v.aval).itemsize for v in (*held, *first.carried))
-        return max(1, min(ahead, TARGET.row_bytes // max(1, size)))
+    def turns_at_most(self, one: Pass, width: int, ahead: int, many: float) -> int:
+        """Vectors that a thread takes at a time: `ahead`, or fewer if registers are short; if
+        possible a divisor of the number that it has in all, so that no turn needs tests.
+        """
+        if one.halves:
+            first, second = once_each(self.group, list(one.halves), self.is_dear, False)
+            loads, carried = self.reread_loads([first, second], width), first.carried
+        else:
+            loads, carried = self.loads_to_read(one.members, width), []
+        held = (*(x.source for x in loads.values()), *carried)
+        size = width * sum(storage_dtype(v.aval).itemsize for v in held)
+        most = max(1, TARGET.row_bytes // max(1, size))
+        ahead = min(ahead, most)
+        return next((k for k in range(ahead, min(most, 2 * ahead) + 1) if not many % k), ahead)
 
     def is_dear(self, member: Member) -> bool:
         """Whether a value is kept from the first half of an iteration to the second."""
         made = any(isinstance(o, Load) and self.is_inlined(o) for o in member.operands)
         return made or member.eqn.primitive.weight > 1
 
-    # ---- the loop ----
+    # ---- the loops ----
     def online_pass(
-        self, one: Pass, turns: JoinedLoop, comment: str
+        self, one: Pass, turns: Sequence[Turns], comment: str
     ) -> tuple[dict[Var, str], list[Reference]]:
-        """Write the loop of a joined pass; returns the names of partial results and references."""
+        """Write the loops of a joined pass; returns the names of partial results and references."""
         states = self.declare_partials(one)
         references = self._references(one)
+        for each in turns:
+            self._one_online(one, each, states, references, comment)
+        return states, references
+
+    def _one_online(
+        self,
+        one: Pass,
+        turns: Turns,
+        states: dict[Var, str],
+        references: list[Reference],
+        comment: str,
+    ) -> None:
         # The halves without repeated work: expensive values are carried from the first to the
         # second.
         first, second = once_each(self.group, list(one.halves), self.is_dear, False)
         self.line(1, turns.head, comment)
-        self.touched.begin(turns.count)
+        (self.touched.unrolled if turns.follows else self.touched.begin)(turns.count)
         # Values of these elements that both halves need stay in registers.
         slots = {v: k for k, v in enumerate(first.carried)}
         place = "[u]"
         self.declare_carried(slots, turns.width, turns.count, place, depth=2)
         loads = self.reread_loads([first, second], turns.width)
         if loads:
-            held = self.declare_held("row", loads, turns.width, turns.count, place, depth=2)
-            self._open_turn(turns, "read")
-            self.read_held(held, turns.width, 3)
-            self.line(2, "}")
+            self.read_turn(turns, loads)
         for r in references:
             # Sums refer to the mean of the elements before: how many these were is needed to
             # correct them.
             if r.many:
                 self.line(2, f"const {r.type} {r.many}_before = {r.many};")
         # Fold these elements.
-        self._open_turn(turns, "fold")
+        self.open_turn(turns, "fold")
         folded = {v: states[v] for v in first.partial}
         self.elements(3, first.members, [], folded, turns.width)
         for r in references:
@@ -110,7 +111,7 @@ class OnlineTemplate(Template):
         for r in references:
             self._correct_for_new(r, one, states, fetched)
         # Add their terms.
-        self._open_turn(turns, "add what follows")
+        self.open_turn(turns, "add what follows")
         added = {v: states[v] for v in second.partial}
         self.elements(3, second.members, [], added, turns.width)
         self.line(2, "}")
@@ -121,15 +122,6 @@ class OnlineTemplate(Template):
         for v in slots:
             del self.carried[v]
             self.names.pop(v, None)
-        return states, references
-
-    def _open_turn(self, turns: JoinedLoop, comment: str) -> None:
-        self.line(2, "#pragma unroll")
-        self.line(2, f"for (unsigned u = 0; u < {turns.count}u; ++u) {{", comment)
-        self.name_position(3, "j", turns.place)
-        if turns.guard:
-            self.line(3, f"if ({turns.guard}) continue;")
-        self.define_axes(3, "j", turns.reduced)
 
     def _references(self, one: Pass) -> list[Reference]:
         """Declare the references of a pass, each once."""

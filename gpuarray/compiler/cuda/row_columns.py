@@ -26,6 +26,7 @@ class RowColumnsTemplate(RowsTemplate):
     def __init__(self, kernel: RowColumns, options: Options):
         super().__init__(kernel, options)
         self.slots = kernel.slots
+        self.before: list[str] = []  # lines before the loop over rows
         self.folds = [m.eqn.outvars[0] for m in self.group.members if is_column_fold(m.eqn)]
 
     def width(self) -> int:
@@ -42,6 +43,33 @@ class RowColumnsTemplate(RowsTemplate):
         wide = (x for x in loads if isinstance(x, Load) and self.can_hold(x, width))
         return {(x.key, x.dims): x for x in wide}
 
+    def read_row(
+        self, loads: dict[tuple, Load], s: Schedule, length: int, reduced: list[int], *names: str
+    ) -> None:
+        """Read a row, and ask for the next one: few blocks are there to do something else until it
+        comes. What all rows have in common is read once.
+        """
+        n, own = self.number, self.spaces()[0]
+        moving = {k: x for k, x in loads.items() if any(d in own for d in x.dims)}
+        common = {k: x for k, x in loads.items() if k not in moving}
+        if common:
+            inside, self.lines = self.lines, self.before
+            super().read_row(common, s, length, reduced, "same", "read what all rows share")
+            self.before, self.lines = self.lines, inside
+        super().read_row(moving, s, length, reduced)
+        self.touched.unrolled(2 * s.steps)  # the next row is under way as well
+        # The next row, by the same text at another place.
+        outside, names_of_axes = self.lines, dict(self.axis_name)
+        self.line(1, f"if (row + {n(self.slots)} < {n(self.rows)}) {{")
+        self.name_position(2, "next", f"row + {n(self.slots)}")
+        self.define_axes(2, "next", own)
+        self.lines = []
+        self.open_row_loop(s, length, reduced, "ask for the next row")
+        for x in moving.values():
+            self.line(2, f"ga_prefetch({self.in_name[x.source]} + {self.at(self.load_index(x))});")
+        self.lines = [*outside, *map(_deeper, self.lines), "        }", "    }"]
+        self.axis_name = names_of_axes
+
     def source(self) -> KernelSource:
         """The loop over rows around the passes over each; then the results of the columns."""
         t, n = self.index_type, self.number
@@ -52,10 +80,9 @@ class RowColumnsTemplate(RowsTemplate):
         self.line(1, "const unsigned lane = threadIdx.x;")
         for k, v in enumerate(self.folds):
             self.declare_sums(k, v, s)
-        self.line(1, f"for ({t} row = blockIdx.x; row < {n(self.rows)}; row += {n(self.slots)}) {{")
         # The lines of one row are collected separately, to be indented as the body of the loop over
         # rows.
-        outside, self.lines = self.lines, []
+        self.before, self.lines = self.lines, []
         self.define_axes(1, "row", parallel)
         passes, held = self.hold(self.passes, s, self.length, reduced, False)
         for number, one in enumerate(passes):
@@ -67,14 +94,14 @@ class RowColumnsTemplate(RowsTemplate):
                 stored = [v for v in one.stored if v not in self.sums]
                 self.elements(2, one.members, stored, {**states, **self.sums}, s.width)
                 self.line(1, "}")
-                for v, name in states.items():
-                    self.reduce_over_lanes(v, name, s)
+                self.reduce_over_lanes(states, s)
             for m in one.after:
                 self.member(m, 1, self.read_outside)
         # One thread of the row writes its results.
         self.write_reduced(passes, "lane == 0")
-        self.lines = [*outside, *map(_deeper, self.lines)]
-        self.line(1, "}")
+        inside, self.lines = self.lines, self.before
+        self.line(1, f"for ({t} row = blockIdx.x; row < {n(self.rows)}; row += {n(self.slots)}) {{")
+        self.lines += [*map(_deeper, inside), "    }"]
         self.write_sums(s, reduced)
         what = f"{self.rows} rows of {self.length}, {self.slots} blocks over them"
         return self.finish(s, f"{what}, {s.lanes} threads a row{held}; columns in registers")

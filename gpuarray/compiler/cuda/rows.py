@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuarray.compiler.cuda.online import JoinedLoop
 from gpuarray.compiler.cuda.stretches import RowLoops
 from gpuarray.compiler.cuda.template import KernelSource, Options
 from gpuarray.compiler.fuse.group import Inner, Load, Member
@@ -39,8 +38,14 @@ class RowsTemplate(RowLoops):
         parallel, reduced = self.spaces()
         # The vector axis decides `width`, and with it the schedule.
         self.last = reduced[-1]
-        schedule = schedule_rows(rows, length, self.width())
+        width = self.width()
+        schedule = schedule_rows(rows, length, width, self.bytes_a_turn(width))
         lanes, many = schedule.lanes, schedule.rows_a_block
+        # Rows whose elements are side by side in memory may share a block.
+        across = self.rows_across(schedule, parallel, rows)
+        if across > 1:
+            schedule = schedule.replace(threads=lanes * across, grid=rows // across)
+            many = across
         # The row, and the thread within it. In the last block some threads may have no row: they
         # take row 0, since shuffles and barriers need all threads of a warp or block, and store
         # nothing.
@@ -49,6 +54,10 @@ class RowsTemplate(RowLoops):
         if many == 1:
             self.line(1, "const unsigned lane = threadIdx.x;")
             self.line(1, f"const {self.index_type} row = blockIdx.x;")
+        elif across > 1:
+            self.line(1, f"const unsigned lane = threadIdx.x / {across}u;")
+            first = f"blockIdx.x * {self.number(across)} + threadIdx.x % {across}u"
+            self.line(1, f"const {self.index_type} row = {first};")
         else:
             self.line(1, f"const unsigned lane = threadIdx.x % {lanes}u;")
             first = f"blockIdx.x * {self.number(many)} + threadIdx.x / {lanes}u"
@@ -66,7 +75,7 @@ class RowsTemplate(RowLoops):
                 self.line(1, "if (!inside) return;")
                 left = True
             if one.halves:
-                turns = self.long_turns(one, schedule, length, reduced)
+                turns = self.turns_of(one, schedule, length, reduced)
                 what = f"pass {number + 1} over the row"
                 self.merge_online(one, *self.online_pass(one, turns, what), schedule)
                 continue
@@ -74,12 +83,17 @@ class RowsTemplate(RowLoops):
                 what = f"pass {number + 1} over the row" if one.partial else "write the row"
                 states = self.declare_partials(one)
                 for part in self.stretches:
-                    self.open_stretch(part, schedule, length, reduced, what, one.members)
+                    self.enter(part)
+                    if self.is_long(schedule) and self.reads_in_turns(one, schedule.width):
+                        turns = self.turns_of(one, schedule, length, reduced, self.part.first)
+                        self.pass_in_turns(one, turns, states, what)
+                        self.has_filled(one.members, schedule.width)
+                        continue
+                    self.open_stretch(schedule, length, reduced, what, one.members)
                     self.elements(2, one.members, one.stored, states, schedule.width)
                     self.line(1, "}")
                 # Every thread of the row gets the result: the next pass needs it.
-                for v, name in states.items():
-                    self.reduce_over_lanes(v, name, schedule)
+                self.reduce_over_lanes(states, schedule)
             # Members that need only finished reductions: every thread computes them.
             for m in one.after:
                 self.member(m, 1, self.read_outside)
@@ -87,6 +101,25 @@ class RowsTemplate(RowLoops):
         self.write_reduced(passes, "lane == 0" if left or not guarded else "lane == 0 && inside")
         note = f"{rows} rows of {length}, {lanes} threads a row{held}"
         return self.finish(schedule, note)
+
+    def rows_across(self, s: Schedule, parallel: list[int], rows: int) -> int:
+        """How many rows a block has whose elements fill a sector of memory together."""
+        along = {i for i in self.group.reduced if self.axes[i] > 1}
+        loads = {(x.key, x.dims): x for x in self.group.loads()}
+        wide = [x for x in loads.values() if along <= set(x.dims)]
+        nbytes = sum(storage_dtype(x.source.aval).itemsize for x in wide)
+        # Of rows that registers hold: shared memory has room for one in each block.
+        held = 0 < 2 * s.steps * s.width * nbytes <= TARGET.row_bytes
+        if not parallel or self.last is None or not held or s.rows_a_block > 1:
+            return 1
+        inner, run, across = parallel[-1], self.axes[self.last], 1
+        for load in (x for x in wide if not self.is_inlined(x)):
+            index = self.load_index(load)
+            if self.is_unit_stride(index) and index.coefficient(inner) == run:
+                size = run * storage_dtype(load.source.aval).itemsize
+                across = max(across, TARGET.sector_bytes // size)
+        fits = s.threads * across <= TARGET.threads_held // 2
+        return across if fits and rows % across == 0 == self.axes[inner] % across else 1
 
     def hold(
         self, passes: list[Pass], s: Schedule, length: int, reduced: list[int], guarded: bool
@@ -100,7 +133,7 @@ class RowsTemplate(RowLoops):
         # merge.
         group, early = self.group, not guarded
         # Shared memory besides the row: a partial result for each warp.
-        parts = self.state_bytes(passes) * s.threads // 32
+        parts = self.warp_bytes(passes) * s.threads // 32
         room_left = min(TARGET.row_shared_bytes, TARGET.shared_bytes - parts)
         # First choice: compute shared values once and carry them. Second: hold only what is read.
         lean = once_each(group, passes, self.is_worth_carrying, early)
@@ -129,11 +162,13 @@ class RowsTemplate(RowLoops):
                 continue
             shared = where == "shared memory"
             self.declare_carried(slots, s.width, count, place, shared)
-            if loads:
+            if loads and shared:
                 names = self.declare_held("row", loads, s.width, count, place, shared)
                 self.open_row_loop(s, length, reduced, "read the row")
                 self.read_held(names, s.width)
                 self.line(1, "}")
+            elif loads:
+                self.read_row(loads, s, length, reduced)
             # `row` names a vector of each load; passes read elements of it from here on.
             return chosen, f", held in {where}"
         # Rows that do not fit are read again: as few times as possible, and once if a launch can
@@ -145,15 +180,20 @@ class RowsTemplate(RowLoops):
             return plain, f", held in shared memory of the launch{beside}"
         return joined if any(one.halves for one in joined) else plain, ""
 
-    def long_turns(self, one: Pass, s: Schedule, length: int, reduced: list[int]) -> JoinedLoop:
-        """The iterations of a block over a long row, for a joined pass."""
-        t, n = self.index_type, self.number
-        ahead = turns_ahead(self.bytes_a_turn(s.width), s, 2, len(one.members))
-        ahead = self.turns_at_most(one, s.width, ahead)
-        step, scale = s.lanes * s.width, f" * {n(s.width)}" if s.width > 1 else ""
-        head = f"for ({t} k = lane{scale}; k < {n(length)}; k += {n(step * ahead)}) {{"
-        guard = f"j >= {n(length)}" if length % (step * ahead) else ""
-        return JoinedLoop(head, f"k + u * {n(step)}", guard, ahead, s.width, reduced)
+    def read_row(
+        self,
+        loads: dict[tuple, Load],
+        s: Schedule,
+        length: int,
+        reduced: list[int],
+        name: str = "row",
+        comment: str = "read the row",
+    ) -> None:
+        """Read what is held of a row into registers."""
+        names = self.declare_held(name, loads, s.width, s.steps, "[u]")
+        self.open_row_loop(s, length, reduced, comment)
+        self.read_held(names, s.width)
+        self.line(1, "}")
 
     def is_worth_carrying(self, member: Member) -> bool:
         """Whether to carry a value instead of recomputing it from the held part of the row.
@@ -171,16 +211,17 @@ class RowsTemplate(RowLoops):
     def is_wide(self, o: Inner) -> bool:
         return any(d in self.group.reduced for d in self.group.made[o.var].dims)
 
-    def reduce_over_lanes(self, v: Var, name: str, s: Schedule) -> None:
+    def reduce_over_lanes(self, states: dict[Var, str], s: Schedule) -> None:
         """Merge the partial results of the threads that share a row."""
         # More than a warp merges in shared memory; a warp or a part of it by shuffles alone.
         if s.lanes > 32:
-            self.reduce_over_block(v, name, s)
-        elif s.lanes > 1:
-            self.threads_meet = True
-            merger = self.merger(self.reducer(v).merger)
-            self.line(1, f"{name} = ga_warp_reduce<{s.lanes}>({name}, {merger});")
-        self.finish_reduction(v, name)
+            self.reduce_over_block(states, s)
+        for v, name in states.items():
+            if 1 < s.lanes <= 32:
+                self.threads_meet = True
+                merger = self.merger(self.reducer(v).merger)
+                self.line(1, f"{name} = ga_warp_reduce<{s.lanes}>({name}, {merger});")
+            self.finish_reduction(v, name)
 
 
 def _last_reads(passes: list[Pass]) -> dict[Var | tuple, int]:
@@ -270,11 +311,10 @@ class SharedRowsTemplate(RowsTemplate):
         self.elements(2, one.members, [], states, s.width)
         self.line(1, "}")
         # Merge within the block, then all blocks of the row.
-        for v, name in states.items():
-            self.reduce_over_block(v, name, s)
+        self.reduce_over_block(states, s)
         work = self.merge_blocks(states, s, *between)
+        self.reduce_over_block(states, s)
         for v, name in states.items():
-            self.reduce_over_block(v, name, s)
             self.finish_reduction(v, name)
         # The last block finishes the row.
         for m in one.after:
@@ -285,12 +325,9 @@ class SharedRowsTemplate(RowsTemplate):
         self, one: Pass, s: Schedule, first: str, ahead: int, between: tuple, reduced: list[int]
     ) -> KernelSource:
         """As `source`, for a joined pass."""
-        n, length = self.number, self.length
-        ahead = self.turns_at_most(one, s.width, ahead)
         step = s.threads * s.splits * s.width
-        head = f"for ({self.index_type} k = {first}; k < {n(length)}; k += {n(step * ahead)}) {{"
-        guard = f"j >= {n(length)}" if length % (step * ahead) else ""
-        turns = JoinedLoop(head, f"k + u * {n(step)}", guard, ahead, s.width, reduced)
+        ahead = self.turns_at_most(one, s.width, ahead, self.length / step)
+        turns = self.turns_to(first, (0, self.length), step, ahead, s.width, reduced)
         states, references = self.online_pass(one, turns, "a part of the row")
         return self.written_by_last(
             s, self.merge_online_blocks(one, states, references, s, *between)

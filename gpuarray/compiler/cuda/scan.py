@@ -47,6 +47,7 @@ class ScanTemplate(Template):
         eqn = self.scan.eqn
         self.axis, self.reverse = eqn.params["axis"], eqn.params["reverse"]
         self.cut = cut_of(eqn)
+        self.apart = 0  # how far the vectors of a thread are apart
         self.merging = merging_of(eqn)
         self.loads = [x for x in self.scan.operands if isinstance(x, Load)]
         rank = len(kernel.group.axes)
@@ -231,6 +232,11 @@ class ScanTemplate(Template):
             self.line(1, f"for ({t} tile = {begin}; tile < {end}; tile += {tile}) {{")
             depth, first = 2, "tile"
         step = f"lane * {n(items)}" if items > 1 else "lane"
+        # Vectors of a warp are neighbours, not those of a thread, where that costs few merges.
+        striped = items > width > 1 and lanes > 32 and not several and self.merging.is_cheap
+        self.apart = 32 * width if striped else width
+        if self.apart > width:
+            step = f"lane / 32u * {n(32 * items)} + lane % 32u * {n(width)}"
         self.name_position(depth, "j", f"{first} + {step}" if first else step)
         # Merge each thread's elements, then scan over threads: `ahead` is the merge of all elements
         # before this thread's, `whole` that of the tile. Both need every thread of the row, so
@@ -240,7 +246,8 @@ class ScanTemplate(Template):
         if lanes > 1:
             call = f"ga_warp_scan<{lanes}>(sum, {none}, whole, merge)"
             if lanes > 32:
-                call = f"ga_block_scan<{lanes // 32}>(sum, part, {none}, whole, merge)"
+                scan = "ga_scan_of_warps" if self.apart > width else "ga_block_scan"
+                call = f"{scan}<{lanes // 32}>(sum, part, {none}, whole, merge)"
             self.line(depth, f"{state} whole;")
             self.line(depth, f"{state} ahead = {call};", "of this thread's")
             if c.looks_back:
@@ -330,9 +337,15 @@ class ScanTemplate(Template):
 
     def merge_vectors(self, depth: int, end: str, items: int, width: int) -> None:
         """Merge the elements of a thread, which come as vectors."""
-        self.line(depth, f"{self.merging.state} run[{items}], sum = {self.merging.none};")
+        state, none, sum_ = self.merging.state, self.merging.none, "sum"
+        striped = self.apart > width
+        far = f", far[{items // width}]" if striped else ""
+        self.line(depth, f"{state} run[{items}]{far}, sum = {none};")
         # A whole vector is inside or outside the row, since rows are multiples of it.
         place, at, inside = self.open_vectors(depth, items, width)
+        if striped:
+            sum_ = "own"
+            self.line(inside, f"{state} own = {none}, all;")
         self.line(inside, f"if ({place} < {end}) {{")
         self.set_position(bracketed(place))
         elements, scope = [], {}
@@ -344,10 +357,14 @@ class ScanTemplate(Template):
             elements.append(f"ga_value({name}.v[e])" if half else f"{name}.v[e]")
         self.line(inside + 1, "#pragma unroll")
         self.line(inside + 1, f"for (unsigned e = 0; e < {width}u; ++e) {{")
-        merged = self.merge("sum", self.merging.lift(elements))
-        self.line(inside + 2, f"run[{at}e] = sum = {merged};")
+        merged = self.merge(sum_, self.merging.lift(elements))
+        self.line(inside + 2, f"run[{at}e] = {sum_} = {merged};")
         self.line(inside + 1, "}")
         self.line(inside, "}")
+        if striped:
+            scan = f"ga_warp_scan<32>(own, {none}, all, merge)"
+            self.line(inside, f"far[q] = {self.merge('sum', scan)};", "what the warp has before")
+            self.line(inside, f"sum = {self.merge('sum', 'all')};")
         if at:
             self.line(depth, "}")
 
@@ -359,7 +376,7 @@ class ScanTemplate(Template):
             return "j", "", depth
         self.line(depth, "#pragma unroll")
         self.line(depth, f"for (unsigned q = 0; q < {items // width}u; ++q) {{")
-        return f"j + q * {self.number(width)}", f"q * {width}u + ", depth + 1
+        return f"j + q * {self.number(self.apart)}", f"q * {width}u + ", depth + 1
 
     def result_of(self, own: str, ahead: bool) -> str:
         """An element's partial result, merged with those of earlier threads and tiles."""
@@ -388,7 +405,10 @@ class ScanTemplate(Template):
         place, at, inside = self.open_vectors(depth, items, width)
         self.set_position(bracketed(place))
         self.line(inside, f"if ({row.has(place)}) {{")
-        deep, value = inside + 1, self.result_of(f"run[{at}e]", ahead)
+        own = f"run[{at}e]"
+        if self.apart > width:
+            own = bracketed(self.merge("far[q]", own))
+        deep, value = inside + 1, self.result_of(own, ahead)
         results = self.scan.eqn.outvars
         fetched = self.fetch(deep, self.epilogue, width)
         contiguous = [x for x in self.outputs if self.is_unit_stride(self.output_index(x))]

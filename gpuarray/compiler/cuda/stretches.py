@@ -13,11 +13,13 @@ from collections.abc import Sequence
 
 from gpuarray.compiler.cuda.online import OnlineTemplate
 from gpuarray.compiler.cuda.template import Options
+from gpuarray.compiler.cuda.turns import Turns
 from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.kernel import Rows
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.lower.schedule import Schedule, row_room, turns_ahead
 from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.reader import bracketed
 from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.index import axes_of
@@ -30,13 +32,13 @@ class Stretch(Struct):
 
     steps: 0 where there are many
     held: loads that are in registers, and in which
-    apart: loads that may be in shared memory: each with its name, the array, and its type
+    apart: loads that may be in shared memory, each with the array there
     """
 
     first: int = 0
     steps: int = 0
     held: Fetched = {}
-    apart: tuple[tuple[Load, str, str, str], ...] = ()
+    apart: tuple[tuple[Load, str], ...] = ()
 
 
 class RowLoops(OnlineTemplate):
@@ -46,6 +48,7 @@ class RowLoops(OnlineTemplate):
         super().__init__(kernel, options)
         self.sums: dict[Var, str] = {}  # folds of columns, and where a thread has its own
         self.stretches = [Stretch()]
+        self.part = Stretch()  # that a loop goes over
         self.filled: set[str] = set()  # arrays in shared memory that some pass has filled
 
     def open_row_loop(
@@ -55,7 +58,6 @@ class RowLoops(OnlineTemplate):
         reduced: list[int],
         comment: str,
         members: Sequence[Member] = (),
-        first: int = 0,
     ) -> None:
         """Open the loop of a thread over its vectors of a row; neighbours take neighbours."""
         t, n, operations = self.index_type, self.number, len(members)
@@ -84,63 +86,109 @@ class RowLoops(OnlineTemplate):
         else:
             # A long row: by strides of all threads.
             stride = n(s.lanes * s.width)
-            start = f"{n(first)} + lane{scale}" if first else f"lane{scale}"
-            head = f"for ({t} j = {start}; j < {n(length)}; j += {stride}) {{"
+            head = f"for ({t} j = lane{scale}; j < {n(length)}; j += {stride}) {{"
             turn = self.bytes_a_turn(s.width, members)
             ahead = turns_ahead(turn, s, 2, operations, self.room) if turn else 2
-            # Stretches of one row are one pass over it.
-            (self.touched.unrolled if first else self.touched.begin)(ahead)
+            self.touched.begin(ahead)
             self.line(1, f"#pragma unroll {ahead}")
             self.line(1, head, comment)
         self.define_axes(2, "j", reduced)
 
+    def enter(self, part: Stretch) -> None:
+        """Go on with another part of the row: what is held of it is read from there."""
+        self.part = part
+        self.registers |= part.held
+        for load, _ in part.apart:
+            self.registers.pop((load.key, load.dims), None)
+
+    def is_long(self, s: Schedule) -> bool:
+        """Whether the part has more vectors for each thread than are written out."""
+        return bool(self.part.apart) or not (s.steps or self.part.steps)
+
     def open_stretch(
         self,
-        part: Stretch,
         s: Schedule,
         length: int,
         reduced: list[int],
         comment: str,
         members: Sequence[Member] = (),
     ) -> None:
-        """Open the loop of a pass over a part of a row; held values of it are read from there."""
-        self.registers |= part.held
-        if part.steps:
-            whole = part.steps * s.lanes * s.width
-            self.open_row_loop(s.replace(steps=part.steps), whole, reduced, comment, members)
-            return
-        long = s.replace(steps=0) if part.apart else s
-        self.open_row_loop(long, length, reduced, comment, members, part.first)
-        if not part.apart:
-            return
-        t, n = self.index_type, self.number
-        # `k`: the index of a vector in shared memory, which starts after those in registers.
-        vector = f"j / {n(s.width)}" if s.width > 1 else "j"
-        less = f" - {n(part.first // s.width)}" if part.first else ""
-        self.line(2, f"const {t} k = {vector}{less};")
-        needed = {(o.key, o.dims) for m in members for o in m.operands if isinstance(o, Load)}
-        # Values that fit into the room of the launch are read from there, the rest from memory.
-        for load, name, array, kind in part.apart:
-            if (key := (load.key, load.dims)) not in needed:
-                continue
-            self.registers.pop(key, None)
-            # The first pass that needs a load leaves it there.
-            if array not in self.filled:
-                self.filled.add(array)
-                self.line(2, f"const {kind} {name} = {self.whole_read(load, s)};")
-                self.line(2, f"if (k < fits) {array}[k] = {name};")
-            else:
-                # Reads on a GPU with less room are not part of the plan, and are not counted.
-                most, self.touched.most = self.touched.most, 0
-                self.line(2, f"{kind} {name};")
-                self.line(2, f"if (k < fits) {name} = {array}[k];")
-                self.line(2, f"else {name} = {self.whole_read(load, s)};")
-                self.touched.most = most
-            self.registers[key] = name
+        """Open the loop of a pass over a part of a row."""
+        if steps := self.part.steps:
+            s, length = s.replace(steps=steps), steps * s.lanes * s.width
+        self.open_row_loop(s, length, reduced, comment, members)
 
-    def whole_read(self, load: Load, s: Schedule) -> str:
-        """A vector of a load in memory, or an element."""
-        return self.vector_read(load, s.width) if s.width > 1 else self.raw(load)
+    def turns_of(
+        self, one: Pass, s: Schedule, length: int, reduced: list[int], first: int = 0
+    ) -> list[Turns]:
+        """The turns of a block over a long row from its element `first` on."""
+        n = self.number
+        members = [] if one.halves else one.members
+        turn = self.bytes_a_turn(s.width, members)
+        ahead = turns_ahead(turn, s, 2, len(one.members), self.room) if turn else 2
+        step, scale = s.lanes * s.width, f" * {n(s.width)}" if s.width > 1 else ""
+        loads = self.loads_to_read(one.members, s.width)
+        if loads and all(self.is_left(x) for x in loads.values()):
+            # Shared memory answers soon.
+            each = sum(storage_dtype(x.source.aval).itemsize for x in loads.values())
+            ahead = min(ahead, max(1, 2 * TARGET.vector_bytes // (s.width * each)))
+        ahead = self.turns_at_most(one, s.width, ahead, (length - first) / step)
+        return self.turns_to(f"lane{scale}", (first, length), step, ahead, s.width, reduced)
+
+    def is_left(self, load: Load) -> bool:
+        """Whether an earlier pass has left a load in shared memory."""
+        found = (a for x, a in self.part.apart if (x.key, x.dims) == (load.key, load.dims))
+        return any(array in self.filled for array in found)
+
+    def reads_in_turns(self, one: Pass, width: int) -> bool:
+        """Whether a loop of a pass reads some vectors before it computes any."""
+        return bool(self.part.apart) or bool(
+            self.loads_to_read(one.members, width) and self.in_turns(one)
+        )
+
+    def read_turn(self, turns: Turns, loads: dict[tuple, Load]) -> None:
+        """Read the vectors of a turn: from shared memory, where an earlier pass has left them."""
+        room = {(x.key, x.dims): array for x, array in self.part.apart if array in self.filled}
+        new = {key: x for key, x in loads.items() if key not in room}
+        super().read_turn(turns, new)
+        left = {key: x for key, x in loads.items() if key in room}
+        if not left:
+            return
+        held = self.declare_held("left", left, turns.width, turns.count, "[u]", depth=2)
+        self.line(2, f"if ({self.in_room(turns.last, turns.width)} < fits) {{")
+        self.open_turn(turns, "read what is left of it", 3)
+        self.line(4, f"const {self.index_type} at = {self.in_room('j', turns.width)};")
+        for (name, _), array in zip(held, (room[key] for key in left), strict=True):
+            self.line(4, f"{name} = {array}[at];")
+        self.line(3, "}")
+        # Reads on a GPU with less room are not part of the plan, and are not counted.
+        most, self.touched.most = self.touched.most, 0
+        self.line(2, "} else {")
+        self.open_turn(turns, "read again", 3)
+        self.read_held(held, turns.width, 4)
+        self.line(3, "}")
+        self.line(2, "}")
+        self.touched.most = most
+
+    def in_room(self, position: str, width: int) -> str:
+        """The index of a vector in shared memory, which starts after those in registers."""
+        at = f"{bracketed(position)} / {self.number(width)}" if width > 1 else position
+        return f"{at} - {self.number(self.part.first // width)}" if self.part.first else at
+
+    def begin_vector(self, members: Sequence[Member], width: int) -> None:
+        """Leave what has been read in shared memory, as much as fits."""
+        needed = self.loads_to_hold(members, width)
+        new = [(x, a) for x, a in self.part.apart if a not in self.filled]
+        new = [((x.key, x.dims), array) for x, array in new if (x.key, x.dims) in needed]
+        if new:
+            self.line(3, f"const {self.index_type} at = {self.in_room('j', width)};")
+        for key, array in new:
+            self.line(3, f"if (at < fits) {array}[at] = {self.registers[key]};")
+
+    def has_filled(self, members: Sequence[Member], width: int) -> None:
+        """Note that a pass has left its loads in shared memory."""
+        needed = self.loads_to_hold(members, width)
+        self.filled.update(a for x, a in self.part.apart if (x.key, x.dims) in needed)
 
     def hold_apart(
         self, passes: list[Pass], s: Schedule, length: int, reduced: list[int]
@@ -152,7 +200,7 @@ class RowLoops(OnlineTemplate):
         # The largest first, so that each array begins where its vectors may.
         loads = sorted(found.values(), key=lambda x: -storage_dtype(x.source.aval).itemsize)
         each = s.width * sum(storage_dtype(x.source.aval).itemsize for x in loads)
-        room = row_room(s, length, each, self.state_bytes(passes) * s.threads // 32)
+        room = row_room(s, length, each, self.warp_bytes(passes) * s.threads // 32)
         if not loads or room is None or self.reads_again(passes):
             return None
         steps, self.room = room
@@ -161,7 +209,9 @@ class RowLoops(OnlineTemplate):
         if steps:
             whole = {(x.key, x.dims): x for x in loads}
             names = self.declare_held("row", whole, s.width, steps, "[u]")
-            self.open_stretch(Stretch(0, steps), s, length, reduced, "read the beginning")
+            self.open_row_loop(
+                s.replace(steps=steps), steps * s.lanes * s.width, reduced, "read the beginning"
+            )
             self.touched.most = 0  # reads of the rest count for the whole row
             self.read_held(names, s.width)
             self.touched.most = None
@@ -178,7 +228,7 @@ class RowLoops(OnlineTemplate):
             start = f"room + fits * {before}u" if before else "room"
             self.line(1, f"{kind}* const rest{k} = ({kind}*)({start});")
             before += s.width * storage_dtype(load.source.aval).itemsize
-            apart.append((load, f"held{k}", f"rest{k}", kind))
+            apart.append((load, f"rest{k}"))
         return [*made, Stretch(steps * s.lanes * s.width, 0, {}, tuple(apart))]
 
     def reads_again(self, passes: list[Pass]) -> bool:

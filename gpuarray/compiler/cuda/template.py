@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import itertools
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,10 +19,11 @@ from gpuarray.compiler.cuda.writer import Writer
 from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.kernel import Kernel, NoKernel
 from gpuarray.compiler.lower.passes import Pass, is_by_graph
-from gpuarray.compiler.lower.schedule import Schedule
+from gpuarray.compiler.lower.schedule import Schedule, blocks_held
 from gpuarray.compiler.lower.steps import named_operations
 from gpuarray.compiler.lower.traffic import Traffic
 from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.prelude import blocks
 from gpuarray.compiler.text.reader import commented
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.target import TARGET
@@ -139,6 +141,14 @@ class Template(Writer, abc.ABC):
         self.structs[name] = reducer.struct, reducer.bytes
         return reducer
 
+    def merged_next(self, reducer: Any, state: str, element: str) -> str:
+        # Threads go up along rows; the prelude may have a shorter function for that (`f_next`).
+        name = f"{reducer.function}_next"
+        several = sum(self.axes[i] > 1 for i in self.group.reduced) > 1
+        if name not in blocks() or several:
+            return super().merged_next(reducer, state, element)
+        return f"{name}({state}, {element})"
+
     def width(self) -> int:
         """Elements of a vector access; 1 if buffers may be unaligned."""
         # A vector access of an unaligned address is an error of the GPU.
@@ -244,10 +254,24 @@ class Template(Writer, abc.ABC):
                     found.setdefault((load.key, load.dims), (load, set()))[1].add(number)
         return {k: load for k, (load, where) in found.items() if len(where) > 1}
 
-    def reduce_over_block(self, v: Var, name: str, s: Schedule) -> None:
-        """Merge the partial results of all threads of a block; every thread gets the result."""
-        reducer = self.reducer(v)
-        self.merge_threads(name, reducer.state, self.merger(reducer.merger), s)
+    def reduce_over_block(self, states: dict[Var, str], s: Schedule) -> None:
+        """Merge the partial results of all threads of a block; every thread gets the results. Those
+        that merge alike do so together: threads wait for one another once.
+        """
+        alike: dict[tuple[str, str], list[str]] = {}
+        for v, name in states.items():
+            reducer = self.reducer(v)
+            alike.setdefault((reducer.state, reducer.merger), []).append(name)
+        for (state, merger), names in alike.items():
+            if len(names) == 1 or s.lanes < s.threads:
+                for name in names:
+                    self.merge_threads(name, state, self.merger(merger), s)
+                continue
+            self.threads_meet = True
+            warps = s.threads // 32
+            part = self.shared_array(state, warps * len(names))
+            call = f"{part}, {self.merger(merger)}, {', '.join(names)}"
+            self.line(1, f"ga_block_reduce_each<{warps}>({call});")
 
     def merger(self, text: str) -> str:
         """The placeholder of a lambda that merges values, until `finish` knows how often it is
@@ -268,9 +292,10 @@ class Template(Writer, abc.ABC):
         """The same for a value of a type."""
         self.threads_meet = True
         # Shuffles merge within a warp; one value of each warp goes through shared memory.
-        warps = s.threads // 32
-        call = f"{name}, {self.shared_array(state, warps)}, {merger}"
-        self.line(1, f"{name} = ga_block_reduce<{warps}>({call});")
+        warps, across = s.threads // 32, s.rows_a_block if s.lanes < s.threads else 1
+        call = f"{name}, {self.shared_array(state, warps * across)}, {merger}"
+        each = f"{warps}, {across}" if across > 1 else f"{warps}"
+        self.line(1, f"{name} = ga_block_reduce<{each}>({call});")
 
     def finish_reduction(self, v: Var, name: str) -> None:
         """Name the result of a finished reduction, converted to its declared dtype."""
@@ -320,19 +345,31 @@ class Template(Writer, abc.ABC):
         self.last = order[-1] if order else None
 
     def shared_array(self, state: str, length: int) -> str:
-        """Name of the shared array for partial results of a type.
+        """Name of the shared array for partial results of a type, at least so many.
 
         Reductions of one type reuse one array: each finishes reading before the next one writes.
         """
         for name, declaration in self.shared.items():
-            if declaration == f"{state} {name}[{length}]":
+            if found := re.fullmatch(rf"{re.escape(state)} part\d+\[(\d+)\]", declaration):
+                self.shared[name] = f"{state} {name}[{max(length, int(found[1]))}]"
                 return name
         name = f"part{len(self.shared)}"
         self.shared[name] = f"{state} {name}[{length}]"
         return name
 
+    def warp_bytes(self, passes: list[Pass]) -> int:
+        """Bytes of shared memory that a warp needs for partial results."""
+        # By type, as `shared_array` reuses the array of a type, for the pass with most of them.
+        kinds: dict[str, int] = {}
+        for one in passes:
+            each = [self.reducer(v) for v in one.partial]
+            for r in each:
+                many = sum(other.state == r.state for other in each)
+                kinds[r.state] = max(kinds.get(r.state, 0), many * r.bytes)
+        return sum(kinds.values())
+
     def state_bytes(self, passes: list[Pass]) -> int:
-        """Bytes of shared memory that one thread or warp needs for partial results."""
+        """Bytes of shared memory that a thread of a column needs for partial results."""
         # By type, as `shared_array` reuses the array of a type.
         kinds = {self.reducer(v).state: self.reducer(v).bytes for p in passes for v in p.partial}
         return sum(kinds.values())
@@ -481,15 +518,22 @@ class Template(Writer, abc.ABC):
         top = [f"    {text}" for text, _ in self.structs.values()]
         top += [f"    __shared__ {text};" for text in self.shared.values()]
         top += [f"    {text}" for text in self.name_mergers()]
+        sizes = {name: nbytes for name, (_, nbytes) in self.structs.items()}
+        shared = sum(ct.declared_bytes(t, sizes) for t in self.shared.values())
+        # Where a multiprocessor has few blocks, the compiler need not save registers for more of
+        # them, and reads further ahead. With more than one it must have enough all the same.
+        bounds, held = f"{schedule.threads}", blocks_held(schedule, shared + self.room)
+        few = held == 1 or 4 * held * schedule.threads <= TARGET.threads_held
+        if self.group.reduced and few:
+            bounds += f", {held}"
         head = [
             f"// {name}: {formulas}",
             f"//   {', '.join(ins) or 'no inputs'} -> {', '.join(outs)}    {moved.total} bytes",
             f"//   {note}; {schedule.grid} x {schedule.threads} threads",
-            f'extern "C" __global__ void __launch_bounds__({schedule.threads}) {name}(',
+            f'extern "C" __global__ void __launch_bounds__({bounds}) {name}(',
             "    " + ",\n    ".join(params) + ") {",
         ]
         text = "\n".join([*head, *top, *self.lines, "}"]) + "\n"
-        sizes = {name: nbytes for name, (_, nbytes) in self.structs.items()}
         return KernelSource(
             self.kernel,
             text,
@@ -499,7 +543,7 @@ class Template(Writer, abc.ABC):
             workspace,
             self.threads_meet,
             traffic=moved,
-            shared_bytes=sum(ct.declared_bytes(t, sizes) for t in self.shared.values()),
+            shared_bytes=shared,
             room=self.room,
             neighbours=self.neighbours,
         )

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gpuarray.compiler.fuse.group import Load
+from gpuarray.compiler.text import folds
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.reader import Scope
 from gpuarray.compiler.text.statements import Statements
 from gpuarray.core.element import (
     Access,
     Address,
+    Applied,
     Below,
     Constant,
     Element,
@@ -65,6 +67,9 @@ class Vectors(Statements):
                 # Its reads would move out of the guard, and may be out of bounds.
                 if isinstance(part, Guarded):
                     return None
+                if isinstance(part, SerialFold) and (found := self.fold_starts(part)) is not None:
+                    starts += found
+                    continue
                 if isinstance(part, SerialFold) and not self.is_rare(part):
                     return None  # each element separately would read past its neighbours
                 searched |= isinstance(part, SerialFold)
@@ -82,6 +87,37 @@ class Vectors(Statements):
         if not (starts or searched) or not all(self.is_aligned(i, 2) for i in (*starts, *ends)):
             return None
         return starts + ends
+
+    def fold_starts(self, fold: SerialFold) -> list[Index] | None:
+        """Indices at which the vectors of a loop begin that folds vectors: one in which neighbours
+        read neighbours, and agree on its tests. None for another one.
+        """
+        tested = any(self.last in axes_of(test.index) for test in fold.tests)
+        if fold.spans or fold.places or tested or len(folds.states_of(fold)) > 1:
+            return None
+        firsts = [first for _, first in folds.states_of(fold) if not isinstance(first, str)]
+        inside = [part for term in (*firsts, *fold.terms) for part in parts(term)]
+        plain = all(isinstance(part, Element | Constant | Applied) for part in inside)
+        reads = [part.index for part in inside if isinstance(part, Element)]
+        steps = [None if self.last is None else index.coefficient(self.last) for index in reads]
+        if not plain or 1 not in steps or not set(steps) <= {0, 1}:
+            return None
+        return [index for index, step in zip(reads, steps, strict=True) if step]
+
+    def span(self, load: Load, width: int) -> tuple[Index, int] | None:
+        """Where the vectors begin that hold a few strided elements and those between them, and how
+        many vectors these are. None if elements are neighbours or far apart, or if some vector is
+        not aligned or not in memory.
+        """
+        if self.is_inlined(load) or self.last is None:
+            return None
+        index = self.load_index(load)
+        step = index.coefficient(self.last)
+        if step is None or not 2 <= step <= TARGET.longest_step:
+            return None
+        start = index.shifted(-(index.constant % step))
+        ends = start.largest + step <= load.source.aval.size
+        return (start, step) if ends and self.is_aligned(start, width) else None
 
     def guard_bounds(self, test: Test) -> list[Index] | None:
         """Indices that must be multiples of the vector length for all elements of a vector to agree
@@ -129,6 +165,8 @@ class Vectors(Statements):
         if self.is_uniform(access):
             text = self.value(access, depth, scope)
             return f"ga_same<{kind}>({f'ga_exact<{element}>({text})' if half else text})"
+        if isinstance(access, SerialFold) and self.fold_starts(access) is not None:
+            return self.vector_fold(access, kind, width, depth, scope)
         # Anything else: read vectors and bounds of loops once, then compute each element.
         own = dict(scope)
         for part in parts(access):
@@ -149,6 +187,43 @@ class Vectors(Statements):
             self.line(depth + 1, f"{name}.v[e] = {text};")
         self.line(depth, "}")
         return name
+
+    def vector_fold(
+        self, access: SerialFold, kind: str, width: int, depth: int, scope: Scope
+    ) -> str:
+        """A loop in which one thread folds several vectors; the name of the resulting one."""
+        name, result = f"f{self.reads}", f"g{self.reads}"
+        self.reads += 1
+        ((state, start),) = folds.states_of(access)
+        each = f"for (unsigned e = 0; e < {width}u; ++e)"
+        self.line(depth, f"{state} {name}[{width}];")
+        # Where the fold starts, which may be different elements.
+        if isinstance(start, str):
+            self.line(depth, "#pragma unroll")
+            self.line(depth, f"{each} {name}[e] = {start};")
+        else:
+            first = dict(scope)
+            self.hoist_vectors([start], width, depth, first)
+            self.line(depth, "#pragma unroll")
+            self.line(depth, f"{each} {{")
+            with self.inside_vector():
+                self.line(depth + 1, f"{name}[e] = {self.value(start, depth + 1, first)};")
+            self.line(depth, "}")
+        inner, own = self.open_fold(access, depth, scope)
+        self.hoist_vectors(access.terms, width, inner, own)
+        self.line(inner, "#pragma unroll")
+        self.line(inner, f"{each} {{")
+        with self.inside_vector():
+            self.fold_step(access, [f"{name}[e]"], inner + 1, own, False)
+        for level in range(inner, depth - 1, -1):
+            self.line(level, "}")
+        self.line(depth, f"{kind} {result};")
+        self.line(depth, "#pragma unroll")
+        element = kind[kind.index("<") + 1 : kind.rindex(",")]
+        text = folds.result_of(access, [f"{name}[e]"])
+        text = f"ga_exact<{element}>({text})" if element in ct.HALF_TYPES else text
+        self.line(depth, f"{each} {result}.v[e] = {text};")
+        return result
 
     def is_uniform(self, access: Access) -> bool:
         """Whether an element or a constant is the same for a whole vector."""
@@ -185,6 +260,12 @@ class Vectors(Statements):
         self.line(depth, f"const ga_vec<{memory}, {width}> {name} = {text};")
         half = ct.is_half(access.source.aval)
         scope[access] = f"ga_value({name}.v[e])" if half else f"{name}.v[e]"
+
+    def hoist_vectors(self, terms: Iterable[Access], width: int, depth: int, scope: Scope) -> None:
+        """The same for all elements of terms that are neighbours along the vector."""
+        for part in (p for term in terms for p in parts(term)):
+            if isinstance(part, Element) and part not in scope and self.is_unit_stride(part.index):
+                self.hoist_vector(part, width, depth, scope)
 
     @contextlib.contextmanager
     def inside_vector(self) -> Iterator[None]:

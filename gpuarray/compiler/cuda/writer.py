@@ -78,6 +78,7 @@ class Writer(Vectors):
         Returns the text of element `e` of each load that is a vector or constant along it.
         """
         fetched: Fetched = dict(self.read_before)
+        spans: dict[str, str] = {}
         for load in (o for m in members for o in m.operands if isinstance(o, Load)):
             key, source = (load.key, load.dims), load.source
             if key in fetched:
@@ -93,6 +94,22 @@ class Writer(Vectors):
                     else:
                         self.line(depth, f"const {self.vector_of(source, width)} {name} = {text};")
                 element = f"{name}.v[e]"
+                fetched[key] = f"ga_value({element})" if ct.is_half(source.aval) else element
+            # A few strided elements come with those between them, which other loads may need.
+            elif (span := self.span(load, width)) is not None:
+                start, step = span
+                at = f"{self.in_name[source]} + {self.at(start)}"
+                if at not in spans:
+                    spans[at] = name
+                    parts = [at, *(f"{at} + {self.number(k * width)}" for k in range(1, step))]
+                    texts = ", ".join(f"ga_load_whole<{width}>({part})" for part in parts)
+                    kind = self.vector_of(source, width)
+                    self.line(depth, f"const {kind} {name}[{step}] = {{{texts}}};")
+                self.touched.note(source, self.load_index(load), width=width)
+                place = f"e * {step}u"
+                if offset := self.load_index(load).constant % step:
+                    place = f"({place} + {offset}u)"
+                element = f"{spans[at]}[{place} / {width}u].v[{place} % {width}u]"
                 fetched[key] = f"ga_value({element})" if ct.is_half(source.aval) else element
             # Those without the vector axis are read once. All others are read per element.
             elif self.is_constant_along(load):

@@ -67,10 +67,10 @@ def waited_for(s: Schedule, nbytes: float, ahead: float, shared_bytes: int = 0) 
         Shared memory of a block, which limits how many blocks a multiprocessor holds.
     """
     wanted = min(TARGET.bytes_under_way, nbytes / TARGET.multiprocessors)
-    return nbytes * max(1.0, wanted / max(1.0, _blocks_held(s, shared_bytes) * s.threads * ahead))
+    return nbytes * max(1.0, wanted / max(1.0, blocks_held(s, shared_bytes) * s.threads * ahead))
 
 
-def _blocks_held(s: Schedule, shared_bytes: int) -> int:
+def blocks_held(s: Schedule, shared_bytes: int) -> int:
     """How many blocks a multiprocessor has at a time."""
     held = min(-(-s.grid // TARGET.multiprocessors), max(1, TARGET.threads_held // s.threads))
     return min(held, max(1, TARGET.shared_held // max(shared_bytes, 1)))
@@ -181,12 +181,18 @@ def _no_conflict(
     return True
 
 
-def schedule_rows(rows: int, length: int, width: int) -> Schedule:
-    """Short rows: a warp or a part of it each, several in a block. Others: a block each."""
+def schedule_rows(rows: int, length: int, width: int, vector_bytes: int = 0) -> Schedule:
+    """Short rows: a warp or a part of it each, several in a block. Others: a block each.
+
+    Parameters
+    ----------
+    vector_bytes :
+        Bytes that a thread reads for one vector of a row.
+    """
     vectors = max(1, -(-length // width))
     # Up to four vectors for each lane of one warp: reductions stay within it, without barriers.
     if vectors <= 32 * 4:
-        lanes = min(32, _power_of_two(vectors))
+        lanes = _lanes(rows, vectors, vector_bytes)
         # At least one warp for each block, and no more threads than rows.
         threads = max(32, min(TARGET.block_threads, _power_of_two(rows * lanes)))
         grid = -(-rows // (threads // lanes))
@@ -197,6 +203,16 @@ def schedule_rows(rows: int, length: int, width: int) -> Schedule:
     steps = -(-vectors // lanes)
     # Steps of 0: a row is too long for registers, and is read again by each pass.
     return Schedule(lanes, width, max(1, rows), lanes, steps if steps <= TARGET.row_vectors else 0)
+
+
+def _lanes(rows: int, vectors: int, vector_bytes: int) -> int:
+    """Threads of a short row: one for each vector, or of many rows fewer with several each where
+    that leaves fewer of them idle, and registers for what they compute.
+    """
+    most = min(32, _power_of_two(vectors))
+    fewer = [k for k in (most // 2, most // 4) if k > 1 and rows * k >= TARGET.full_threads]
+    found = [k for k in fewer if -(-vectors // k) * vector_bytes <= TARGET.row_bytes // 2]
+    return min((most, *found), key=lambda k: -(-vectors // k) * k)
 
 
 def row_room(s: Schedule, length: int, each: int, beside: int) -> tuple[int, int] | None:
@@ -268,7 +284,7 @@ def turns_ahead(
     """How many iterations of a loop are unrolled: `least`, or up to four times as many if that
     keeps too few bytes in flight on a multiprocessor, and the text stays short.
     """
-    held = _blocks_held(s, shared_bytes) * s.threads
+    held = blocks_held(s, shared_bytes) * s.threads
     turns = least
     while turns < 4 * least and turns * turn_bytes * held < TARGET.bytes_under_way:
         if 2 * turns * s.width * operations > TARGET.row_copies:
@@ -291,6 +307,10 @@ def schedule_columns(
     """
     # Two columns at least; 32 read a whole line of memory of 4-byte elements.
     across = min(32, max(2, _power_of_two(columns)))
+    # Many short columns have a thread each: to merge results would take longer than to fold.
+    if length < 8 * TARGET.block_threads // across and columns >= TARGET.full_threads:
+        across = TARGET.block_threads
+        return Schedule(across, grid=-(-columns // across), lanes=1)
     fitting = (TARGET.shared_bytes - 16) // max(state, 1)  # besides a few flags
     # Partial results of all threads have to fit into shared memory.
     deep, splits = TARGET.block_threads // across, 1

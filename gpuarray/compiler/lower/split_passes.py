@@ -107,7 +107,7 @@ def _is_slow(group: FusedGroup, passes: int) -> bool:
     itemsize = sum(storage_dtype(v.aval).itemsize for v in wide)
     if order and order[-1] in group.reduced:
         width = vector_width(list(wide), group.axes[order[-1]])
-        s = schedule_rows(rows, length, width)
+        s = schedule_rows(rows, length, width, width * itemsize)
         # A row of few vectors is held in registers, others in shared memory as far as it fits.
         held = s.steps or (s.rows_a_block == 1 and length * itemsize <= TARGET.row_shared_bytes)
         held = held or row_room(s, length, width * itemsize, 0) is not None

@@ -96,8 +96,8 @@ class PlacesRead:
         self.unrolled(ahead)
 
     def unrolled(self, turns: int) -> None:
-        """Record that `turns` iterations of the loop of this pass are unrolled."""
-        self._ahead[-1] = max(1, turns)
+        """Record that `turns` iterations of a loop of this pass are unrolled."""
+        self._ahead[-1] = max(1, self._ahead[-1], turns)
 
     def note(self, source: Var, index: Index, most: int | None = None, width: int = 1) -> None:
         """Note that elements at `index` are read, `width` at a time, `most` of them at most."""

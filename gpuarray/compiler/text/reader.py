@@ -398,7 +398,15 @@ class Reader:
             states.append(f"f{self.reads}")
             self.reads += 1
             self.line(depth, f"{kind} {states[-1]} = {start};")
-        # Open a loop for each axis. Short ones are unrolled, so that all their reads are in flight
+        inner, own = self.open_fold(access, depth, scope)
+        inner = self.fold_step(access, states, inner, own, inner == depth)
+        for level in range(inner - 1, depth - 1, -1):
+            self.line(level, "}")
+        return folds.result_of(access, states)
+
+    def open_fold(self, access: SerialFold, depth: int, scope: Scope) -> tuple[int, Scope]:
+        """Open the loops of a fold; returns the depth inside, and the names there."""
+        # A loop for each axis. Short ones are unrolled, so that all their reads are in flight
         # together. Numbers of axes of loops are negative, those of the group are not.
         inner = depth
         turns = math.prod(axis.length for axis in access.loops)
@@ -429,6 +437,14 @@ class Reader:
         elif access.tests:
             self.line(inner, f"if ({self.tests(access.tests, inner, own)}) {{")
             inner += 1
+        return inner, own
+
+    def fold_step(
+        self, access: SerialFold, states: list[str], inner: int, own: Scope, block: bool
+    ) -> int:
+        """The statements of one step of a fold, in a block of their own if that is needed; returns
+        the depth inside.
+        """
         # Read the terms; those that the update names several times are read into constants.
         terms: list[str] = []
         for i, term in enumerate(access.terms):
@@ -444,16 +460,14 @@ class Reader:
         for index in access.places:
             self.look_up(index, inner, own)
             places.append(bracketed(self.at(index, own)))
-        # Update the states, close the loops. Names of steps end with the loop, or with a block.
+        # Update the states.
         steps = folds.steps_of(access, states, terms, places)
-        if inner == depth and len(steps) > len(states):
+        if block and len(steps) > len(states):
             self.line(inner, "{")
             inner += 1
         for step in steps:
             self.line(inner, step)
-        for level in range(inner - 1, depth - 1, -1):
-            self.line(level, "}")
-        return folds.result_of(access, states)
+        return inner
 
 
 def commented(line: str, comment: str | None) -> str:

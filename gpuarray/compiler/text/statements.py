@@ -216,7 +216,7 @@ class Statements(Reader):
             place = bracketed(self.place_in_row(m))
             if not reducer.plain:
                 values = [bracketed(x) for x in values]
-            merged = reducer.merge(states[v], reducer.lift_all(values, place))
+            merged = self.merged_next(reducer, states[v], reducer.lift_all(values, place))
             self.line(depth, f"{states[v]} = {merged};", self.comment(m.eqn, m.eqn.primitive.name))
         self.write_outputs(depth, stores, vectors or {})
         # Names end with the scope of the element, except those of carried values.
@@ -225,6 +225,10 @@ class Statements(Reader):
         for v, place in self.carried.items():
             if v in made:
                 self.names[v] = f"ga_value({place})" if ct.is_half(v.aval) else place
+
+    def merged_next(self, reducer: Reducer, state: str, element: str) -> str:
+        """A partial result, merged with an element behind all of those in it."""
+        return reducer.merge(state, element)
 
     def reducer(self, v: Var) -> Reducer:
         """The fold of a reduction."""

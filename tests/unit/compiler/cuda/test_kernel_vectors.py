@@ -60,6 +60,20 @@ WIDE = {
         (FLOATS,),
     ),
     "positions": (lambda: gnp.arange(64.0) * 2, ()),
+    "windows of channels": (
+        lambda x: lax.reduce_window(x, -gnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME") * 2,
+        (filled("bfloat16", 2, 9, 7, 16),),
+    ),
+    "sums of channels": (
+        lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"),
+        (filled("float32", 2, 8, 6, 12),),
+    ),
+    "a filter a channel": (
+        lambda x, w: lax.conv_general_dilated(
+            x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=8
+        ),
+        (filled("float32", 2, 9, 7, 8), filled("float32", 3, 3, 1, 8)),
+    ),
 }
 ALONE = {
     "odd pieces": (lambda a, b: gnp.concatenate([a * 2, b + 1], 1), (FLOATS, FLOATS[:, :31])),
@@ -147,3 +161,30 @@ def test_threads_side_by_side_fold_a_row_of_a_scatter():
     (loop,) = [line for line in kernel.text.splitlines() if "for (" in line]
     assert "< ga_search<true" not in loop and kernel.text.count("ga_search<") == 2
     simulated.compare([(added, (table, rows, updates))])
+
+
+BETWEEN = {
+    "every other": (lambda x: x[:, ::2] * 2, (FLOATS,)),
+    "both of each pair": (lambda x: x[:, 1::2] * 2 + x[:, ::2], (FLOATS,)),
+    "each fourth": (lambda x: x[:, 2::4] * 2, (FLOATS,)),
+    "pairs of halves": (lambda x: x[..., ::2] * x[..., 1::2], (ROTATED[0],)),
+}
+
+
+@nvrtc.needed
+@pytest.mark.parametrize("name", BETWEEN)
+def test_strided_elements_come_with_those_between_them(name):
+    function, arrays = BETWEEN[name]
+    (kernel,) = kernels(function, *arrays)
+    assert "ld.global.v2.b64" in nvrtc.ptx(kernel)
+
+
+def test_no_vector_ends_behind_the_array():
+    flat = filled("float32", 33 * 16).reshape(-1)
+    cases = [*BETWEEN.values()]
+    for cut in range(9):
+        for step in (2, 3, 4, 5):
+            part = flat[: flat.size - cut].copy()
+            cases.append((lambda x, step=step: x[step - 1 :: step] * 2, (part,)))
+            cases.append((lambda x, step=step: x[: x.size // 8 * 8 : step] * 2, (part,)))
+    simulated.compare(cases, limit=8)

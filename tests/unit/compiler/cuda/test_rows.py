@@ -113,6 +113,104 @@ def test_values_of_rows_that_are_held_apart(length, dtypes, room, small_machine)
     assert len({x.tobytes() for x in found}) == 1
 
 
+def test_a_pass_that_reads_nothing_of_rows_held_apart(small_machine):
+    """Its loops go over the beginning of the row and over the rest, each once."""
+
+    def spread(x):
+        middle = (x - x.mean(-1, keepdims=True)).max(-1, keepdims=True)
+        places = gnp.arange(x.shape[-1], dtype=x.dtype) * middle
+        return places.sum(-1), x / gnp.abs(places).sum(-1, keepdims=True)
+
+    x = np.random.default_rng(0).normal(size=(2, 8200)).astype("f4")
+    assert "and registers" in emitted(spread, x).text
+    check(spread, (x,))
+
+
+def test_few_vectors_that_registers_do_not_hold(small_machine, monkeypatch):
+    plan_for(monkeypatch, row_bytes=8)
+    inputs = np.random.default_rng(0).normal(size=(2, 2, 1000)).astype("f4")
+    assert emitted(scaled, *inputs).room
+    check(lambda x, y: (scaled(x, y),), inputs)
+
+
+# ---- what threads wait for ----
+
+
+def loops_that_read(function, *avals) -> list[str]:
+    """The loops of a kernel in which its operand is read."""
+    return [x for x in emitted(function, *avals).text.split("\n    for (")[1:] if "in0" in x]
+
+
+def test_reads_come_before_branches():
+    """A quotient has a branch for small numbers, past which no compiler moves a read."""
+    tall = golden.shape("float32", 1 << 11, 8192)
+    first, last = loops_that_read(lambda x: nn.softmax(x, 0), tall)
+    assert "// read" in first and "// read" in last
+    (many,) = loops_that_read(lambda x: gnp.sum(1 / x, 0), tall)
+    assert "// read" in many
+    # Of a plain sum the compiler moves them itself.
+    (one,) = loops_that_read(lambda x: gnp.sum(x, 0), tall)
+    assert "// read" not in one
+
+
+def test_of_many_turns_only_the_last_one_has_tests():
+    folded = lambda x: nn.logsumexp(x, -1)
+    first, last = loops_that_read(folded, golden.shape("bfloat16", 8192, 50257))
+    assert "continue" not in first and "continue" in last
+    # Few are one loop.
+    assert len(loops_that_read(folded, golden.shape("bfloat16", 8192, 17001))) == 1
+
+
+@pytest.mark.parametrize("length", [8200, 9000, 50257])
+def test_values_of_every_number_of_turns(length):
+    x = np.random.default_rng(length).normal(size=(2, length)).astype("f4")
+    check(lambda x: (nn.logsumexp(x, -1), x.std(-1)), (x,))
+
+
+# ---- the first of the largest ----
+
+EXTREMES = [
+    [-np.inf] * 5,
+    [-np.inf, 2, 3, 3, -np.inf],
+    [1, np.nan, 7, np.nan, np.inf],
+    [np.inf, -np.inf, np.inf, 0, 0],
+    [-0.0, 0.0, -0.0, -1, -2],
+    [np.nan] * 5,
+]
+
+
+@pytest.mark.parametrize("at", [0, 3000])
+@pytest.mark.parametrize("lay", [(0, 1), (1, 0)], ids=str)
+def test_positions_of_extremes(lay, at):
+    """Those of NumPy, whichever thread sees an element, along rows and down columns."""
+    x = np.full((len(EXTREMES), 9001), -np.inf, "f4")
+    x[:, at : at + 5] = EXTREMES
+    found = lambda x: (gnp.argmax(x, lay[1]), gnp.argmin(-x, lay[1]))
+    check(found, (np.ascontiguousarray(x.transpose(lay)),))
+
+
+@pytest.mark.parametrize("channels, across", [(8, 2), (4, 4), (16, 1), (6, 1)])
+def test_rows_that_fill_a_sector_together_share_a_block(channels, across, monkeypatch):
+    """A block reads 16 bytes of each 32 for every pixel of a group of 8 channels."""
+
+    def group_norm(x):
+        x = x.reshape(*x.shape[:2], 4, channels)
+        less = x - x.mean((1, 3), keepdims=True)
+        return less / gnp.sqrt((less * less).mean((1, 3), keepdims=True) + 1e-5), x.max((1, 3))
+
+    plan_for(monkeypatch, multiprocessors=1)
+    x = np.random.default_rng(0).normal(size=(2, 700, 4 * channels)).astype("bfloat16")
+    kernel = emitted(group_norm, x)
+    assert kernel.schedule.rows_a_block == across
+    check(group_norm, (x,))
+
+
+def test_short_columns_have_a_thread_each():
+    x = np.random.default_rng(0).normal(size=(5, 1 << 16)).astype("f4")
+    assert "a thread a column" in emitted(lambda x: gnp.mean(x, 0), x).text
+    check(lambda x: (x - x.mean(0), gnp.argmax(x, 0), x.std(0)), (x,))
+
+
 def test_outputs_are_stored_where_they_are_made():
     def text(rows):
         return emitted(normal_twice, golden.shape("float32", rows, 256)).text

@@ -206,8 +206,8 @@ def each_scaled(scale, *xs):
 #: Programs whose kernels only devices have.
 ON_DEVICES = (
     "tables",
-    "sweep", "sweep, tensor", "sweep, tensor, rounded", "entries", "batch", "scan", "sort", "top", "rows and columns", "rows, in one",
-    "rows, held",
+    "sweep", "sweep, tensor", "sweep, tensor, rounded", "entries", "batch", "scan", "sort", "top",
+    "rows and columns", "rows, in one", "rows, held",
 )  # fmt: skip
 #: Sizes from which kernels take these forms, for small programs.
 SMALL = {

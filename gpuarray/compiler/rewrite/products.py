@@ -110,9 +110,9 @@ def expand_small_products(graph: Graph) -> Graph:
 
 
 def expand_vector_products(graph: Graph) -> Graph:
-    """The graph with products of a vector with a computed matrix, or with each of many, as
-    multiplications and sums; or itself. Each element of the matrix is read once in either case, so
-    it may as well be computed where it is used: for example weights stored in few bits.
+    """The graph with products of matrices with vectors as multiplications and sums; or itself. Each
+    element of the matrix is read once, by a kernel as fast as by a library, so it may as well be
+    computed where it is used: for example weights stored in few bits.
     """
     if not any(e.primitive.rewrite.product for e in graph.eqns):
         return graph
@@ -126,14 +126,19 @@ def expand_vector_products(graph: Graph) -> Graph:
 
 
 def _is_of_vector(eqn: Eqn, rules: Product, index: GraphIndex) -> bool:
-    """Whether a product reads each element of a matrix once, and a library would not do better."""
+    """Whether a product reads each element of matrices once, and a library would not do better: as
+    it does with short floats down columns, which a kernel reads one at a time.
+    """
     avals = [a.aval for a in (*eqn.invars, eqn.outvars[0])]
     if not all(in_kernels(a.dtype) and kind_of(a.dtype) == "f" for a in avals):
         return False
     batch, rows, columns, steps = map(math.prod, rules.extents(eqn))
     if min(rows, columns) != 1 or not batch * max(rows, columns) * steps:
         return False
-    return batch > 1 or _is_computed(eqn.invars[0 if columns == 1 else 1], index)
+    matrix = 0 if columns == 1 else 1
+    along = rules.roles(eqn)[matrix].steps[-1:] == (avals[matrix].ndim - 1,)
+    wide = storage_dtype(avals[matrix]).itemsize >= 4
+    return batch > 1 or along or wide or _is_computed(eqn.invars[matrix], index)
 
 
 def _is_computed(a: Atom, index: GraphIndex) -> bool:
@@ -161,9 +166,9 @@ def _is_small(eqn: Eqn, rules: Product) -> bool:
     # An inner product of vectors is a reduction, an outer product is pointwise: no reuse to gain.
     if rows == columns == 1 or steps == 1:
         return True
-    # Otherwise small in every direction, and enough of them that a kernel has work for all threads.
+    # Otherwise few products for each element, and enough that a kernel has work for all threads.
     return (
-        batch >= TARGET.products_many
-        and max(rows, columns) <= TARGET.product_side
+        batch * max(rows, columns) >= TARGET.products_many
+        and min(rows, columns) <= TARGET.product_side
         and steps <= TARGET.product_steps
     )

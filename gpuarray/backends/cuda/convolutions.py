@@ -145,20 +145,46 @@ class _Space:
     """The positions of windows along the spatial axes, and whether the padding is equal on both
     sides.
 
-    `rest` is the padding behind x that windows reach: less than requested if no window uses the
-    last elements.
+    Attributes
+    ----------
+    rest :
+        The padding behind x that windows reach: less than requested if no window uses the last
+        elements.
+    padding, first, many :
+        Padding on both sides with which these windows are some of all: from number `first` on, of
+        `many`.
     """
 
     def __init__(self, x, window, y, strides, dilation, low):
         sized = list(zip(x, window, y, strides, dilation, low, strict=True))
         self.rest = [(m - 1) * s + (k - 1) * d + 1 - n - a for n, k, m, s, d, a in sized]
-        self.is_even = all(
-            a >= 0 and (n + 2 * a - (k - 1) * d - 1) // s + 1 == m for n, k, m, s, d, a in sized
-        )
+        more = [max(0, r - a, -a) for r, a in zip(self.rest, low, strict=True)]
+        self.first = [-(-b // s) for b, s in zip(more, strides, strict=True)]
+        self.padding = [a + f * s for a, f, s in zip(low, self.first, strides, strict=True)]
+        self.many = [
+            (n + 2 * a - (k - 1) * d - 1) // s + 1
+            for (n, k, _, s, d, _), a in zip(sized, self.padding, strict=True)
+        ]
+        self.is_even = list(y) == self.many
+        self.x, self.y = x, y
+
+    def more_y(self) -> tuple[list[int], list[int]]:
+        """How many windows there are in front of these and behind them."""
+        counts = zip(self.many, self.first, self.y, strict=True)
+        return self.first, [n - f - m for n, f, m in counts]
+
+    def extends_y(self, channels: int, features: int, low: Sequence[int]) -> bool:
+        """Whether images of all windows are smaller than padded images x."""
+        wide = (n + a + b for n, a, b in zip(self.x, low, self.rest, strict=True))
+        return features * math.prod(self.many) < channels * math.prod(wide)
 
 
 def _forward(lhs: Any, rhs: Any, out: ShapedArray, p: dict) -> Any:
-    """y of x and w: padding that differs on the two sides is written in front of the call."""
+    """y of x and w.
+
+    If padding differs on the two sides, x is padded in front of the call, or more windows are
+    multiplied than are wanted.
+    """
     lhs_spec, rhs_spec, out_spec = p["dimension_numbers"]
     last = lhs_spec[1] == aval_of(lhs).ndim - 1
     (x, xs), (w, ws) = _ordered(lhs, lhs_spec, last), _ordered(rhs, rhs_spec, last)
@@ -166,13 +192,17 @@ def _forward(lhs: Any, rhs: Any, out: ShapedArray, p: dict) -> Any:
     low = [a for a, _ in p["padding"]]
     strides, dilation = tuple(p["window_strides"]), tuple(p["rhs_dilation"])
     space = _Space(xs[2:], ws[2:], ys[2:], strides, dilation, low)
-    if not space.is_even:
+    cut: Sequence[Sequence[int]] = ()
+    if not space.is_even and space.extends_y(xs[1], ys[1], low):
+        cut = [[-n for n in side] for side in space.more_y()]
+        low, ys = space.padding, (*ys[:2], *space.many)
+    elif not space.is_even:
         x, low = _padded(x, low, space.rest, last), [0] * len(low)
         xs = _lengths(x, last)
     made = convolution_p.bind(
         x, w, call=_call("forward", last, xs, ws, ys, low, strides, dilation, p)
     )
-    return _back(made, out_spec, last)
+    return _back(_padded(made, *cut, last) if cut else made, out_spec, last)
 
 
 def _filter(lhs: Any, rhs: Any, out: ShapedArray, p: dict) -> Any:
@@ -215,16 +245,18 @@ def _data(lhs: Any, rhs: Any, out: ShapedArray, p: dict) -> Any:
     reach = [(k - 1) * d for k, d in zip(ws[2:], dilation, strict=True)]
     low = [r - a for r, (a, _) in zip(reach, p["padding"], strict=True)]
     space, whole = _Space(xs[2:], ws[2:], ys[2:], strides, dilation, low), xs
-    if not space.is_even:  # the windows' full extent, of which a part is wanted
+    cut: Sequence[Sequence[int]] = ()
+    if not space.is_even and space.extends_y(xs[1], ys[1], low):  # windows that have no y
+        y, low = _padded(y, *space.more_y(), last), space.padding
+        ys = _lengths(y, last)
+    elif not space.is_even:  # the windows' full extent, of which a part is wanted
         sized = zip(ys[2:], strides, reach, strict=True)
         whole = (*xs[:2], *((m - 1) * s + r + 1 for m, s, r in sized))
-    zero = [0] * len(low)
-    call = _call("data", last, whole, ws, ys, low if space.is_even else zero, strides, dilation, p)
-    made = convolution_p.bind(w, y, call=call)
-    if not space.is_even:
         high = [n - m + a for n, m, a in zip(xs[2:], whole[2:], low, strict=True)]
-        made = _padded(made, [-a for a in low], high, last)
-    return _back(made, out_spec, last)
+        cut, low = ([-a for a in low], high), [0] * len(low)
+    call = _call("data", last, whole, ws, ys, low, strides, dilation, p)
+    made = convolution_p.bind(w, y, call=call)
+    return _back(_padded(made, *cut, last) if cut else made, out_spec, last)
 
 
 def _exchanged(w: Any, groups: int) -> Any:

@@ -11,7 +11,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray import nn
+from gpuarray import lax, nn
 from tests.golden import shape
 from tests.support import simulated
 
@@ -62,6 +62,14 @@ PROGRAMS = {
         (whole(3, 40), whole(9, 3, 40)),
         1,
     ),
+    "in memory": (lambda x, w: w @ x, (whole(40), whole(9, 40)), 1),
+    "in memory, from the left": (lambda x, w: x @ w, (whole(40), whole(40, 9)), 1),
+    "16 bits along rows": (
+        lambda x, w: w.astype("bfloat16") @ x.astype("bfloat16"), (whole(40), whole(9, 40)), 1,
+    ),
+    "colours": (lambda x, w: x @ w, (whole(5, 7, 3), whole(3)), 1),
+    "many short rows": (lambda x, w: x @ w, (whole(300, 3), whole(3, 5)), 1),
+    "many short columns": (lambda x, w: w @ x.T, (whole(300, 3), whole(5, 3)), 1),
     "pairs": (lambda a, b: gnp.einsum("nd,nd->n", a, b), (whole(9, 40), whole(9, 40)), 1),
 }  # fmt: skip
 
@@ -88,9 +96,9 @@ def test_weights_are_read_as_they_lie():
 @pytest.mark.parametrize(
     "product",
     [
-        lambda a, b: a @ b[0],  # a matrix in memory: the library is at the floor
         lambda a, b: (a * 2) @ b,
-        lambda a, b: (c := a * 2) @ b[0] + c[:, 0],  # another reader needs the matrix
+        lambda a, b: a[:, :4] @ b[:4],
+        lambda a, b: a[0].astype("bfloat16") @ lax.optimization_barrier(b.astype("bfloat16")),
     ],
 )
 def test_others_stay_with_the_library(product):

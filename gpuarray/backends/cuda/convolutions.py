@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.backends.cuda import cudnn, shared_libraries
-from gpuarray.backends.cuda.cudnn import ConvolutionCall, Cudnn
+from gpuarray.backends.cuda.cudnn import ConvolutionCall, Cudnn, PreparedConvolution
 from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.backends.cuda.products import permuted, product, shaped
 from gpuarray.core import promotion
@@ -77,10 +77,14 @@ def routine(
     """
     call = eqn.params["call"]
     aval = _call_aval(call=call)
+    made: list[PreparedConvolution] = []
 
     def called(first: Buffer, second: Buffer) -> Buffer:
         there = library(gpu)
-        ready, out = there.prepared(call), gpu.empty(aval.shape, aval.dtype)
+        if not made:
+            made.append(there.prepared(call))
+        (ready,) = made
+        out = gpu.empty(aval.shape, aval.dtype)
 
         def run() -> None:
             # Freed immediately: its next user comes later in the stream.

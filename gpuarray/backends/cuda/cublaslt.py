@@ -12,10 +12,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from ctypes import c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -26,8 +26,6 @@ from gpuarray.backends.cuda.shared_libraries import Functions, Owned, Refused
 from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
 
-#: Products whose descriptors a GPU caches: those of a large program.
-KEPT = 256
 #: cudaDataType of elements.
 ELEMENT = {
     "float32": 0,
@@ -145,22 +143,21 @@ def library() -> Functions:
 
 
 class CublasLt:
-    """The library on one GPU: a handle, and cached descriptors of products."""
+    """The library on one GPU: a handle, and the products that programs hold."""
 
     def __init__(self, gpu: Any):
         self.call = library()
         self._lock = threading.Lock()
-        self._kept: OrderedDict[LtProduct, Prepared] = OrderedDict()
+        self._kept: WeakValueDictionary[LtProduct, Prepared] = WeakValueDictionary()
         with gpu.device:
             self.handle = Owned(self.call, "cublasLt{}")
 
     def prepared(self, product: LtProduct) -> Prepared:
         """Return a product with its descriptors and the algorithm that the library proposes."""
         with self._lock:
-            found = self._kept.pop(product, None) or Prepared(self, product)
-            self._kept[product] = found
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+            found = self._kept.get(product)
+            if found is None:
+                found = self._kept[product] = Prepared(self, product)
             return found
 
 
@@ -185,6 +182,10 @@ class Prepared:
         self._layouts = [_layout(call, product, m) for m in (product.a, product.b, product.d)]
         self._heuristic = self._proposed(made)
         self.workspace = int(self._heuristic.workspace)
+        # Numbers, since they are passed with each call.
+        self._places = [x.pointer.value for x in (owner.handle, made, *self._layouts)]
+        self._factors = [x.ctypes.data for x in (self._one, self._beta)]
+        self._algorithm = ctypes.addressof(self._heuristic.algorithm)
 
     def _proposed(self, product: Owned) -> _Heuristic:
         """Return the algorithm that the library proposes."""
@@ -206,16 +207,15 @@ class Prepared:
         self, a: int, b: int, bias: int | None, c: int, d: int, workspace: int, stream: int
     ) -> None:
         """Put the product on a stream, given addresses."""
-        at_a, at_b, at_d = (x.pointer for x in self._layouts)
-        one, beta = self._one.ctypes.data, self._beta.ctypes.data
+        handle, product, at_a, at_b, at_d = self._places
+        one, beta = self._factors
         # The address of the bias is an attribute: one call at a time.
         with self._lock:
             if bias is not None:
                 self._product.set(_BIAS_POINTER, c_void_p(bias))
             self._call(
-                "cublasLtMatmul", self._handle.pointer, self._product.pointer,
-                one, a, at_a, b, at_b, beta, c, at_d, d, at_d,
-                ctypes.addressof(self._heuristic.algorithm), workspace, self.workspace, stream,
+                "cublasLtMatmul", handle, product, one, a, at_a, b, at_b, beta, c, at_d, d, at_d,
+                self._algorithm, workspace, self.workspace, stream,
             )  # fmt: skip
 
 

@@ -13,10 +13,10 @@ import contextlib
 import ctypes
 import itertools
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from ctypes import POINTER, c_float, c_int, c_size_t, c_void_p
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -26,8 +26,6 @@ from gpuarray.backends.cuda.shared_libraries import Functions, Owned, Refused
 from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
 
-#: Convolutions whose descriptors a GPU caches: those of a large program.
-KEPT = 256
 #: Versions of the library that have this interface.
 VERSIONS = (9,)
 #: cudnnDataType of elements.
@@ -168,7 +166,7 @@ def installed() -> bool:
 
 
 class Cudnn:
-    """The library on one GPU: a handle, and cached descriptors of convolutions."""
+    """The library on one GPU: a handle, and the convolutions that programs hold."""
 
     def __init__(self, gpu: Any):
         found = load()
@@ -176,7 +174,10 @@ class Cudnn:
         self.call = Functions(found, PROTOTYPES, _STATUSES, _UNSUPPORTED)
         #: A handle is for one thread at a time.
         self.lock = threading.Lock()
-        self._kept: OrderedDict[ConvolutionCall, PreparedConvolution] = OrderedDict()
+        self._kept: WeakValueDictionary[ConvolutionCall, PreparedConvolution] = (
+            WeakValueDictionary()
+        )
+        self._stream = 0
         # Parts of the library look for cuBLAS and NVRTC by name: CuPy knows where they are.
         with contextlib.suppress(ImportError):
             _ = cupy.cuda.cublas, cupy.cuda.nvrtc.getVersion()
@@ -186,10 +187,9 @@ class Cudnn:
     def prepared(self, asked: ConvolutionCall) -> PreparedConvolution:
         """Return a convolution with its descriptors and an algorithm that the library proposes."""
         with self.lock:
-            found = self._kept.pop(asked, None) or PreparedConvolution(self, asked)
-            self._kept[asked] = found
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+            found = self._kept.get(asked)
+            if found is None:
+                found = self._kept[asked] = PreparedConvolution(self, asked)
             return found
 
     def run(
@@ -197,8 +197,10 @@ class Cudnn:
     ) -> None:
         """Put a convolution on a stream, given the addresses of its operands and its result."""
         with self.lock:
-            self.call("cudnnSetStream", self.handle.pointer, stream)
-            made(self.handle, addresses, workspace)
+            if stream != self._stream:
+                self.call("cudnnSetStream", self.handle.pointer, stream)
+                self._stream = stream
+            made(addresses, workspace)
 
 
 class PreparedConvolution:
@@ -207,6 +209,7 @@ class PreparedConvolution:
     def __init__(self, owner: Cudnn, asked: ConvolutionCall):
         call = self._call = owner.call
         self._name, order = KINDS[asked.kind]
+        self._function = f"cudnnConvolution{self._name}"
         element = ELEMENT[asked.dtype]
         wide = np.dtype(np.float64 if asked.dtype == "float64" else np.float32)
         self._one, self._zero = (np.full(1, n, wide) for n in (1, 0))
@@ -239,6 +242,10 @@ class PreparedConvolution:
             *self._described(), self._algorithm, ctypes.byref(size),
         )  # fmt: skip
         self.workspace = int(size.value)
+        # Numbers, since they are passed with each call.
+        things = (owner.handle, how, *self._parts)
+        self._places = [x.pointer.value for x in things]
+        self._factors = [x.ctypes.data for x in (self._one, self._zero)]
 
     def _described(self) -> tuple[c_void_p, ...]:
         """Return the descriptors in the order in which functions take them."""
@@ -258,13 +265,13 @@ class PreparedConvolution:
                 return one
         raise Refused(f"cudnnGetConvolution{self._name}Algorithm_v7 found no algorithm", True)
 
-    def __call__(self, handle: Owned, addresses: Sequence[int], workspace: int) -> None:
-        one, two, result = (p.pointer for p in self._parts)
+    def __call__(self, addresses: Sequence[int], workspace: int) -> None:
+        handle, how, one, two, result = self._places
         first, second, out = addresses
+        alpha, beta = self._factors
         self._call(
-            f"cudnnConvolution{self._name}", handle.pointer, self._one.ctypes.data,
-            one, first, two, second, self._how.pointer, self._algorithm, workspace, self.workspace,
-            self._zero.ctypes.data, result, out,
+            self._function, handle, alpha, one, first, two, second, how, self._algorithm, workspace,
+            self.workspace, beta, result, out,
         )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.backends.cuda import cublaslt, shared_libraries
-from gpuarray.backends.cuda.cublaslt import CublasLt, Matrices
+from gpuarray.backends.cuda.cublaslt import CublasLt, Matrices, Prepared
 from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn
@@ -80,10 +80,13 @@ def routine(
         Makes the program of its parts, which runs where the library does not do this product.
     """
     avals = [a.aval for a in eqn.invars]
+    made: list[Prepared] = []
     product, aval = _product(avals, eqn.params, has_tf32(gpu.arch)), gemm_aval(*avals, **eqn.params)
 
     def called(a: Buffer, b: Buffer, *added: Buffer) -> Buffer:
-        ready = library(gpu).prepared(product)
+        if not made:
+            made.append(library(gpu).prepared(product))
+        (ready,) = made
         out = gpu.empty(aval.shape, aval.dtype)
         bias = next((x.pointer for x in added if x.ndim == 1), None)
         c = next((x.pointer for x in added if x.ndim == 3), out.pointer)

@@ -7,6 +7,7 @@ where the library refuses, in whichever call, the same by other ways, and nothin
 from __future__ import annotations
 
 import functools
+import gc
 import logging
 import threading
 
@@ -93,7 +94,9 @@ def test_a_matrix_is_added(gpu, name, rows, dtype):
     wide = [a.astype(np.float64) for a in (x, w, b, c)]
     total = wide[0] @ wide[1] + wide[3] + (wide[2] if "bias" in name or "ReLU" in name else 0)
     near(ga.jit(ours)(x, w, b, c), theirs(total), dtype)
-    assert library.called["cublasLtMatmul"] == 1 and gpu.counts["launch"] == 0
+    # A vector of float32 is multiplied by a kernel, which adds too.
+    by_kernel = rows == 1 and dtype == np.float32
+    assert (library.called["cublasLtMatmul"], gpu.counts["launch"]) == (not by_kernel, by_kernel)
 
 
 def test_the_sum_of_two_products(gpu):
@@ -113,7 +116,7 @@ LAYOUTS = {
     "both": (lambda x, w, b: nn.relu(x.T @ w.T + b), X.T.copy(), W.T.copy()),
     "a stack": (lambda x, w, b: nn.relu(x @ w + b), np.stack([X, -X, 2 * X]), np.stack([W, W, -W])),
     "rows of a stack": (lambda x, w, b: nn.relu(x @ w + b), np.stack([X, -X]), W),
-    "one row": (lambda x, w, b: nn.relu(x @ w + b), X[:1], W),
+    "one row": (lambda x, w, b: nn.relu(x @ w + b), X[:1].astype(BF16), W.astype(BF16)),
 }
 
 
@@ -122,7 +125,7 @@ def test_layouts(gpu, name):
     f, x, w = LAYOUTS[name]
     with ga.default_device(ga.devices("cpu")[0]):
         expected = np.asarray(f(gnp.asarray(x), gnp.asarray(w), gnp.asarray(B)))
-    near(ga.jit(f)(x, w, B), expected)
+    near(ga.jit(f)(x, w, B.astype(x.dtype)), expected, x.dtype)
     assert library.called["cublasLtMatmul"] == 1
 
 
@@ -228,8 +231,7 @@ def test_an_old_library(gpu, monkeypatch):
 
 
 # ---- memory and order ----
-def test_descriptors_are_kept_and_shared(gpu, monkeypatch):
-    monkeypatch.setattr(cublaslt, "KEPT", 2)
+def test_descriptors_are_shared_and_go_with_programs(gpu):
     f = ga.jit(dense)
     for _ in range(3):
         f(X, W, B)
@@ -238,8 +240,10 @@ def test_descriptors_are_kept_and_shared(gpu, monkeypatch):
     for rows in range(2, 8):
         f(X[:rows], W, B)
     assert library.called["cublasLtMatmulAlgoGetHeuristic"] == 7
-    assert library.called["cublasLtMatmulDescDestroy"] == 5
-    assert len(device.gpus()[0].libraries["cuBLASLt"]._kept) == 2
+    ga.clear_caches()
+    gc.collect()
+    assert library.called["cublasLtMatmulDescDestroy"] == 7
+    assert not device.gpus()[0].libraries["cuBLASLt"]._kept
 
 
 def test_a_workspace_is_given_back(gpu):

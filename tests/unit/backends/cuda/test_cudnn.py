@@ -8,6 +8,7 @@ matrices of windows, and nothing is lost.
 from __future__ import annotations
 
 import functools
+import gc
 import logging
 
 import ml_dtypes
@@ -256,16 +257,18 @@ def test_a_library_for_another_cuda(gpu, monkeypatch, caplog):
     assert not library.called
 
 
-def test_descriptors_are_kept_and_shared(gpu, monkeypatch):
-    monkeypatch.setattr(cudnn, "KEPT", 2)
+def test_descriptors_are_shared_and_go_with_programs(gpu):
     f = ga.jit(conv)
     for _ in range(3):
         f(X, W)
     ga.jit(lambda x, w: conv(x, w) * 2)(X, W)
     assert library.called["cudnnGetConvolutionForwardAlgorithm_v7"] == 1
+    assert library.called["cudnnSetStream"] == 1
     for rows in range(4, 9):
         f(X[:, :rows], W)
-    assert library.called["cudnnDestroyConvolutionDescriptor"] == 4
+    ga.clear_caches()
+    gc.collect()
+    assert library.called["cudnnDestroyConvolutionDescriptor"] == 6
 
 
 def test_no_memory_for_a_workspace(gpu):

@@ -4,6 +4,7 @@
 extern "C" __global__ void __launch_bounds__(256) k0_map(
     const float* __restrict__ in0,
     float* __restrict__ out0) {
+    in0 = (const float*)__builtin_assume_aligned(in0, 16);
     const unsigned i = blockIdx.x * 256u + threadIdx.x;
     const unsigned i0 = i / 256u;
     const unsigned i1 = i % 256u;

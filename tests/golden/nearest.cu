@@ -6,6 +6,8 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
     const float* __restrict__ in1,
     int* __restrict__ out0,
     float* __restrict__ out1) {
+    in0 = (const float*)__builtin_assume_aligned(in0, 16);
+    in1 = (const float*)__builtin_assume_aligned(in1, 16);
     const unsigned lane = threadIdx.x % 32u;
     const unsigned row = blockIdx.x * 8u + threadIdx.x / 32u;
     ga_arg<float> r0 = ga_arg<float>{GA_INFF, ~0ull};                     // argmin

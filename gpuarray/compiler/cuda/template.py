@@ -518,6 +518,7 @@ class Template(Writer, abc.ABC):
         top = [f"    {text}" for text, _ in self.structs.values()]
         top += [f"    __shared__ {text};" for text in self.shared.values()]
         top += [f"    {text}" for text in self.name_mergers()]
+        top += self.alignments(schedule)
         sizes = {name: nbytes for name, (_, nbytes) in self.structs.items()}
         shared = sum(ct.declared_bytes(t, sizes) for t in self.shared.values())
         # Where a multiprocessor has few blocks, the compiler need not save registers for more of
@@ -547,6 +548,20 @@ class Template(Writer, abc.ABC):
             room=self.room,
             neighbours=self.neighbours,
         )
+
+    def alignments(self, schedule: Schedule) -> list[str]:
+        """Lines that tell the compiler how inputs are aligned of which threads read neighbours, so
+        that it joins their accesses.
+        """
+        runs = self.touched.in_runs(schedule.width, self.last) if self.aligned else set()
+        made = []
+        for v in self.inputs:
+            if v in runs:
+                name, kind = self.in_name[v], ct.memory_type(v.aval)
+                text = f"__builtin_assume_aligned({name}, {TARGET.vector_bytes})"
+                made.append(f"    {name} = (const {kind}*){text};")
+                self.neighbours = True
+        return made
 
     def written(self) -> dict[Var, int]:
         """Bytes that are written of each output: all of it."""

@@ -108,6 +108,28 @@ class PlacesRead:
         places = self._places.setdefault((len(self._ahead) - 1, source), {})
         places[index] = _Access(min(n for n in limits if n is not None), width)
 
+    def in_runs(self, width: int, last: int | None) -> set[Var]:
+        """The arrays of which a thread reads elements one by one that are neighbours: components of
+        vectors side by side, or elements of a short loop.
+
+        Parameters
+        ----------
+        width, last :
+            A thread computes `width` neighbours along the axis `last`.
+        """
+        found = set()
+        for (_, v), places in self._places.items():
+            for index, access in places.items():
+                steps = {a.number: k for a, k in index.terms if isinstance(a, Axis)}
+                across = width > 1 and 1 < steps.get(last, 0) <= TARGET.components
+                # Axes of loops have negative numbers. Such a run begins at an even place.
+                (loop, *more) = [a for a, k in index.terms if k % 2] or [None]
+                along = isinstance(loop, Axis) and loop.number < 0 and not more
+                along = along and 1 < loop.length <= TARGET.written_out
+                if access.width == 1 and (across or along):
+                    found.add(v)
+        return found
+
     def read(self) -> dict[Var, int]:
         """Bytes that are read of each array."""
         found: dict[Var, int] = {}

@@ -9,8 +9,13 @@ from gpuarray.compiler.cuda.online import OnlineTemplate
 from gpuarray.compiler.cuda.template import KernelSource, Options
 from gpuarray.compiler.lower.kernel import Columns
 from gpuarray.compiler.lower.online import join_passes
-from gpuarray.compiler.lower.passes import once_each
-from gpuarray.compiler.lower.schedule import Schedule, schedule_columns, turns_ahead
+from gpuarray.compiler.lower.passes import Pass, once_each
+from gpuarray.compiler.lower.schedule import (
+    Schedule,
+    schedule_columns,
+    schedule_short_columns,
+    turns_ahead,
+)
 from gpuarray.core.graph import Var
 
 
@@ -33,6 +38,8 @@ class ColumnsTemplate(OnlineTemplate):
         s = schedule_columns(
             rows, length, single, len(self.group.members), self.state_bytes(passes)
         )
+        if s.lanes == 1 and single and not passes[0].halves:
+            return self.each_alone(passes[0])
         # Adjacent columns of a block.
         wide = s.rows_a_block
         guarded = rows % wide != 0  # a thread without a column leaves before it stores
@@ -117,6 +124,46 @@ class ColumnsTemplate(OnlineTemplate):
         threads = f"{s.lanes} threads" if s.lanes > 1 else "a thread"
         note = f"{rows} columns of {length}, {threads} a column{cuts}"
         return self.finish(s, note, work)
+
+    def each_alone(self, one: Pass) -> KernelSource:
+        """Short columns: each thread goes down a few neighbours alone."""
+        parallel, reduced = self.spaces()
+        self.last = parallel[-1] if parallel else None
+        # Results that are not simply the accumulator are named once, for one column.
+        plain = all(self.reducer(v).results("r") == ["r"] for v in one.partial)
+        width = self.width() if plain else 1
+        s = schedule_short_columns(self.columns, self.length, width, self.bytes_a_turn(1))
+        n, t, wide = self.number, self.index_type, s.width > 1
+        first = f"blockIdx.x * {n(s.threads)} + threadIdx.x"
+        self.line(1, f"const {t} column = {f'({first}) * {n(s.width)}' if wide else first};")
+        if self.columns % (s.threads * s.width):
+            self.line(1, f"if (column >= {n(self.columns)}) return;")
+        self.define_axes(1, "column", parallel)
+        states: dict[Var, str] = {}
+        for v in one.partial:
+            reducer, name = self.reducer(v), f"r{self.count}"
+            self.count += 1
+            states[v] = f"{name}[e]" if wide else name
+            start = "" if wide else f" = {reducer.identity}"
+            note = self.comment(reducer.eqn, "")
+            self.line(1, f"{reducer.state} {name}{f'[{s.width}]' if wide else ''}{start};", note)
+            if wide:
+                self.line(1, "#pragma unroll")
+                loop = f"for (unsigned e = 0; e < {s.width}u; ++e)"
+                self.line(1, f"{loop} {states[v]} = {reducer.identity};")
+        # All reads are under way together.
+        self.touched.begin(self.length)
+        self.line(1, "#pragma unroll")
+        self.line(1, f"for (unsigned j = 0; j < {self.length}u; ++j) {{", "down the columns")
+        self.define_axes(2, "j", reduced)
+        self.elements(2, one.members, [], states, s.width)
+        self.line(1, "}")
+        for v, name in states.items():
+            self.finish_reduction(v, name)
+        rest = [v for v in self.outputs if v not in one.stored]
+        self.elements(1, one.after, rest, {}, s.width)
+        neighbours = f", {s.width} a thread" if wide else ", a thread each"
+        return self.finish(s, f"{self.columns} columns of {self.length}{neighbours}")
 
     def reduce_over_columns(self, states: dict[Var, str], s: Schedule) -> None:
         """Merge the partial results of the threads that share a column."""

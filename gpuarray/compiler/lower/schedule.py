@@ -293,6 +293,23 @@ def turns_ahead(
     return turns
 
 
+def schedule_short_columns(columns: int, length: int, width: int, row_bytes: int) -> Schedule:
+    """A thread for each column, or for `width` neighbours if that leaves enough threads, and enough
+    registers.
+
+    Parameters
+    ----------
+    row_bytes :
+        Bytes that a column reads at a time.
+    """
+    while width > 1 and (
+        columns < width * TARGET.full_threads or length * width * row_bytes > TARGET.row_bytes
+    ):
+        width //= 2
+    grid = -(-columns // (TARGET.block_threads * width))
+    return Schedule(TARGET.block_threads, width, max(1, grid))
+
+
 def schedule_columns(
     columns: int, length: int, can_split: bool, operations: int = 1, state: int = 0
 ) -> Schedule:

@@ -43,6 +43,8 @@ _ELEMENT = {
     "bfloat16": 14,
 }
 _COMPUTE = {"float32": 68, "complex64": 68, "float64": 70, "complex128": 70}
+#: alpha and beta, by compute type; they are read by their addresses.
+_FACTORS = {name: np.array([1, 0], name) for name in _COMPUTE}
 _TF32 = 77
 #: Types whose products cuBLAS may compute from operands rounded to TF32.
 TF32_TYPES = (np.float32, np.complex64)
@@ -70,22 +72,23 @@ def gemm(avals: list[ShapedArray], params: dict, gpu: Gpu) -> Callable[[Buffer, 
     dtype = aval.dtype
     # The scalars alpha and beta are of the compute type, which is float32 for half precision.
     wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
-    one, zero = np.ones(1, wide), np.zeros(1, wide)
+    one = _FACTORS[wide.name].ctypes.data
+    zero = one + wide.itemsize
     # cuBLAS expects column-major matrices. Row-major ones are read as their transposes; the result
     # is the product of the transposes in reverse order.
     transposed_a, transposed_b = params["transposed"]
     # Each operand: element type, leading dimension, elements of one matrix.
     left = (_ELEMENT[avals[1].dtype.name], k if transposed_b else n, k * n)
     right = (_ELEMENT[avals[0].dtype.name], m if transposed_a else k, m * k)
+    out_type, turned = _ELEMENT[dtype.name], (int(transposed_b), int(transposed_a))
     compute = _TF32 if params["tf32"] and has_tf32(gpu.arch) else _COMPUTE[wide.name]
 
     def product(a: Buffer, b: Buffer, out: Buffer) -> None:
         with gpu.device, gpu.stream:
             cupy.cuda.cublas.gemmStridedBatchedEx(
                 cupy.cuda.device.get_cublas_handle(),
-                int(transposed_b), int(transposed_a), n, m, k, one.ctypes.data,
-                b.pointer, *left, a.pointer, *right, zero.ctypes.data,
-                out.pointer, _ELEMENT[dtype.name], n, m * n, batch, compute, _DEFAULT_ALGORITHM,
+                *turned, n, m, k, one, b.pointer, *left, a.pointer, *right, zero,
+                out.pointer, out_type, n, m * n, batch, compute, _DEFAULT_ALGORITHM,
             )  # fmt: skip
 
     def run(a: Buffer, b: Buffer) -> Buffer:

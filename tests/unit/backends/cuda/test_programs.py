@@ -195,6 +195,20 @@ def test_program(gpu, program, how):
         assert_near(np.asarray(x), e, units=4096)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_products_are_rounded_to_tf32_unless_refused(gpu, dtype):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 48)) + (1j * rng.normal(size=(40, 48)) if dtype is np.complex64 else 0)
+    x = x.astype(dtype)
+    exact = x.astype(np.complex128) @ x.T
+    worst = lambda made: abs(np.asarray(made) - exact[:, : made.shape[1]]).max() / abs(exact).max()
+    with ga.default_matmul_precision(None):
+        assert 1e-5 < worst(ga.jit(lambda x: x @ x.T)(x)) < 1e-2
+        # Reading the matrix takes longer than any product with a vector.
+        assert worst(ga.jit(lambda x: x @ x[:1].T)(x)) < 1e-5
+    assert worst(ga.jit(lambda x: lax.dot(x, x.T, precision="highest"))(x)) < 1e-5
+
+
 # ---- devices and memory ----
 
 

@@ -196,9 +196,10 @@ def _forward(lhs: Any, rhs: Any, out: ShapedArray, p: dict) -> Any:
     low = [a for a, _ in p["padding"]]
     strides, dilation = tuple(p["window_strides"]), tuple(p["rhs_dilation"])
     space = _Space(xs[2:], ws[2:], ys[2:], strides, dilation, low)
-    cut: Sequence[Sequence[int]] = ()
+    front: Sequence[int] = ()
+    behind: Sequence[int] = ()
     if not space.is_even and space.extends_y(xs[1], ys[1], low):
-        cut = [[-n for n in side] for side in space.more_y()]
+        front, behind = ([-n for n in side] for side in space.more_y())
         low, ys = space.padding, (*ys[:2], *space.many)
     elif not space.is_even:
         x, low = _padded(x, low, space.rest, last), [0] * len(low)
@@ -206,7 +207,7 @@ def _forward(lhs: Any, rhs: Any, out: ShapedArray, p: dict) -> Any:
     made = convolution_p.bind(
         x, w, call=_call("forward", last, xs, ws, ys, low, strides, dilation, p)
     )
-    return _back(_padded(made, *cut, last) if cut else made, out_spec, last)
+    return _back(_padded(made, front, behind, last), out_spec, last)
 
 
 def _filter(lhs: Any, rhs: Any, out: ShapedArray, p: dict) -> Any:
@@ -249,7 +250,8 @@ def _data(lhs: Any, rhs: Any, out: ShapedArray, p: dict) -> Any:
     reach = [(k - 1) * d for k, d in zip(ws[2:], dilation, strict=True)]
     low = [r - a for r, (a, _) in zip(reach, p["padding"], strict=True)]
     space, whole = _Space(xs[2:], ws[2:], ys[2:], strides, dilation, low), xs
-    cut: Sequence[Sequence[int]] = ()
+    front: Sequence[int] = ()
+    behind: Sequence[int] = ()
     if not space.is_even and space.extends_y(xs[1], ys[1], low):  # windows that have no y
         y, low = _padded(y, *space.more_y(), last), space.padding
         ys = _lengths(y, last)
@@ -257,10 +259,10 @@ def _data(lhs: Any, rhs: Any, out: ShapedArray, p: dict) -> Any:
         sized = zip(ys[2:], strides, reach, strict=True)
         whole = (*xs[:2], *((m - 1) * s + r + 1 for m, s, r in sized))
         high = [n - m + a for n, m, a in zip(xs[2:], whole[2:], low, strict=True)]
-        cut, low = ([-a for a in low], high), [0] * len(low)
+        front, behind, low = [-a for a in low], high, [0] * len(low)
     call = _call("data", last, whole, ws, ys, low, strides, dilation, p)
     made = convolution_p.bind(w, y, call=call)
-    return _back(_padded(made, *cut, last) if cut else made, out_spec, last)
+    return _back(_padded(made, front, behind, last), out_spec, last)
 
 
 def _exchanged(w: Any, groups: int) -> Any:

@@ -121,12 +121,15 @@ class PlacesRead:
         for (_, v), places in self._places.items():
             for index, access in places.items():
                 steps = {a.number: k for a, k in index.terms if isinstance(a, Axis)}
-                across = width > 1 and 1 < steps.get(last, 0) <= TARGET.components
+                across = last is not None and 1 < steps.get(last, 0) <= TARGET.components
                 # Axes of loops have negative numbers. Such a run begins at an even place.
-                (loop, *more) = [a for a, k in index.terms if k % 2] or [None]
-                along = isinstance(loop, Axis) and loop.number < 0 and not more
-                along = along and 1 < loop.length <= TARGET.written_out
-                if access.width == 1 and (across or along):
+                odd = {a: k for a, k in index.terms if k % 2}
+                along = len(odd) == 1 and any(
+                    k == 1 and a.number < 0 and 1 < a.length <= TARGET.written_out
+                    for a, k in odd.items()
+                    if isinstance(a, Axis)
+                )
+                if access.width == 1 and (along or (across and width > 1)):
                     found.add(v)
         return found
 

@@ -48,7 +48,7 @@ PROGRAMS = {
         lambda x, b: gnp.tanh(x.sum(0) * 0 + b), (whole(3, MANY), whole(MANY)), 2,
     ),
     "16 bits": (
-        lambda x, b: x.mean(0) + b, (whole(6, 2 * MANY, dtype=bfloat16), np.full((), 2, bfloat16)), 4,
+        lambda x, b: x.mean(0) + b, (whole(6, 2 * MANY, dtype=bfloat16), whole(dtype=bfloat16)), 4,
     ),
     "pooling": (pooled, (whole(2, 16, 8, 64), whole(64)), 4),
     "two": (two, (whole(4, MANY),), 2),

@@ -41,11 +41,12 @@ SMALL = {
     "turned": (einsum("jin,knj->nki"), [(3, 4, 80), (2, 80, 3)]),
     "turned back": (einsum("nij,nkj->kni"), [(80, 3, 4), (80, 2, 4)]),
     "a batch inside": (einsum("inj,jnk->nik"), [(3, 70, 4), (4, 70, 2)]),
+    "a matrix by a vector": (lambda a, b: a @ b, [(30, 40), (40,)]),
+    "points": (lambda a, b: a @ b, [(300, 3), (3, 4)]),
     "two summed": (einsum("nijk,njk->ni"), [(65, 3, 2, 2), (65, 2, 2)]),
 }
 LARGE = {
     "matrices": (lambda a, b: a @ b, [(30, 40), (40, 50)]),
-    "by a vector": (lambda a, b: a @ b, [(30, 40), (40,)]),
     "long ones": (lambda a, b: a @ b, [(100, 3, 30), (100, 30, 3)]),
     "few": (lambda a, b: a @ b, [(4, 3, 3), (4, 3, 3)]),
 }

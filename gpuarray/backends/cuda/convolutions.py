@@ -83,7 +83,7 @@ def routine(
         there = library(gpu)
         if not made:
             made.append(there.prepared(call))
-        (ready,) = made
+        ready = made[0]  # another thread may have prepared it too
         out = gpu.empty(aval.shape, aval.dtype)
 
         def run() -> None:

@@ -518,7 +518,7 @@ class Template(Writer, abc.ABC):
         top = [f"    {text}" for text, _ in self.structs.values()]
         top += [f"    __shared__ {text};" for text in self.shared.values()]
         top += [f"    {text}" for text in self.name_mergers()]
-        top += self.alignments(schedule)
+        top += self.alignments()
         sizes = {name: nbytes for name, (_, nbytes) in self.structs.items()}
         shared = sum(ct.declared_bytes(t, sizes) for t in self.shared.values())
         # Where a multiprocessor has few blocks, the compiler need not save registers for more of
@@ -549,11 +549,11 @@ class Template(Writer, abc.ABC):
             neighbours=self.neighbours,
         )
 
-    def alignments(self, schedule: Schedule) -> list[str]:
+    def alignments(self) -> list[str]:
         """Lines that tell the compiler how inputs are aligned of which threads read neighbours, so
         that it joins their accesses.
         """
-        runs = self.touched.in_runs(schedule.width, self.last) if self.aligned else set()
+        runs = self.touched.in_runs() if self.aligned else set()
         made = []
         for v in self.inputs:
             if v in runs:

@@ -108,20 +108,11 @@ class PlacesRead:
         places = self._places.setdefault((len(self._ahead) - 1, source), {})
         places[index] = _Access(min(n for n in limits if n is not None), width)
 
-    def in_runs(self, width: int, last: int | None) -> set[Var]:
-        """The arrays of which a thread reads elements one by one that are neighbours: components of
-        vectors side by side, or elements of a short loop.
-
-        Parameters
-        ----------
-        width, last :
-            A thread computes `width` neighbours along the axis `last`.
-        """
-        found = set()
+    def in_runs(self) -> set[Var]:
+        """The arrays of which a thread reads neighbours one by one: elements of a short loop."""
+        found: set[Var] = set()
         for (_, v), places in self._places.items():
             for index, access in places.items():
-                steps = {a.number: k for a, k in index.terms if isinstance(a, Axis)}
-                across = last is not None and 1 < steps.get(last, 0) <= TARGET.components
                 # Axes of loops have negative numbers. Such a run begins at an even place.
                 odd = {a: k for a, k in index.terms if k % 2}
                 along = len(odd) == 1 and any(
@@ -129,7 +120,7 @@ class PlacesRead:
                     for a, k in odd.items()
                     if isinstance(a, Axis)
                 )
-                if access.width == 1 and (along or (across and width > 1)):
+                if access.width == 1 and along:
                     found.add(v)
         return found
 

@@ -54,7 +54,6 @@ PROGRAMS = {
     "two": (two, (whole(4, MANY),), 2),
     "positions": (lambda x: x.argmax(0), (whole(5, MANY),), 1),
     "an odd number": (lambda x: x.sum(0), (whole(4, MANY + 1),), 1),
-    "few": (lambda x: x.max(0), (whole(16, 40),), 1),
     "in two passes": (lambda x: x / x.sum(0), (abs(whole(4, 600)) + 1,), 1),
     "as long as can be": (lambda x: x.sum(0), (whole(16, MANY),), 2),
 }  # fmt: skip

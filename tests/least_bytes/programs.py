@@ -345,7 +345,7 @@ def images() -> dict[str, Workload]:
             lambda x, w, t: ga.vjp(lambda x: convolved(x, w, 2), x)[1](t),
             (each, shape(F32, 3, 3, 64, 64), shape(F32, 32, 56, 56, 64)),
             bytes_of(each) * 5 // 4 + 9 * 4 * 64 * 64,
-            "padding that differs on two sides is cut off afterwards",
+            "padding that differs on two sides: zeros are written around the smaller images",
         ),
         "edges": Workload(sobel, (picture,), 2 * bytes_of(picture)),
         "blurred": Workload(

@@ -24,7 +24,8 @@ import gpuarray.numpy as gnp
 from gpuarray import lax, nn
 from gpuarray.backends.cuda import cudnn, device, kernels, shared_libraries
 from gpuarray.backends.cuda import graphs as recording
-from gpuarray.backends.cuda.fused_products import has_tf32, library
+from gpuarray.backends.cuda.fused_products import library
+from gpuarray.core.target import has_tensor_cores
 from tests.support.nearness import largest, ulps
 
 Answer = dict[str, Any]
@@ -166,7 +167,7 @@ def coarse() -> Answer:
         "with a vector": (lambda x, w: x @ w[0], (x, w), False),
         "covariance": (lambda x: gnp.cov(x), (x,), False),
     }
-    rounds = has_tf32(device.gpus()[0].arch)
+    rounds = has_tensor_cores(device.gpus()[0].arch)
     for name, (f, args, rounded) in asked.items():
         with ga.enable_x64(True), ga.default_device(ga.devices("cpu")[0]):
             exact = np.asarray(f(*(a.astype(float) for a in args)))

@@ -17,6 +17,7 @@ from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.target import has_tensor_cores
 from gpuarray.primitives.contract import epilogues
 from gpuarray.primitives.contract.ops import integer_product
 
@@ -81,7 +82,10 @@ def routine(
     """
     avals = [a.aval for a in eqn.invars]
     made: list[Prepared] = []
-    product, aval = _product(avals, eqn.params, has_tf32(gpu.arch)), gemm_aval(*avals, **eqn.params)
+    product, aval = (
+        _product(avals, eqn.params, has_tensor_cores(gpu.arch)),
+        gemm_aval(*avals, **eqn.params),
+    )
 
     def called(a: Buffer, b: Buffer, *added: Buffer) -> Buffer:
         if not made:
@@ -108,11 +112,6 @@ def multiplies(eqn: Eqn) -> bool:
     """Whether a product, `gemm` or `gemm_lt`, may be one call of cuBLASLt."""
     avals = [a.aval for a in (*eqn.invars, *eqn.outvars)]
     return all(a.dtype.name in cublaslt.ELEMENT and a.size for a in avals)
-
-
-def has_tf32(arch: str) -> bool:
-    """Whether GPUs of an architecture multiply TF32."""
-    return int(arch.removeprefix("sm_")) >= 80
 
 
 def library(gpu: Gpu) -> CublasLt:

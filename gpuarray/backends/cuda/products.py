@@ -19,7 +19,6 @@ from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.backends.cuda.fused_products import (
     gemm_aval,
     gemm_lt_p,
-    has_tf32,
     multiplies_bytes,
     sides,
 )
@@ -27,6 +26,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Eqn
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.target import has_tensor_cores
 from gpuarray.primitives.contract.epilogues import as_matrices, with_epilogue
 from gpuarray.primitives.contract.ops import _side, dot_aval, joined_dtype, working_dtype
 from gpuarray.primitives.contract.precision import Precision, allows_tf32, rounding_of
@@ -81,7 +81,7 @@ def gemm(avals: list[ShapedArray], params: dict, gpu: Gpu) -> Callable[[Buffer, 
     left = (_ELEMENT[avals[1].dtype.name], k if transposed_b else n, k * n)
     right = (_ELEMENT[avals[0].dtype.name], m if transposed_a else k, m * k)
     out_type, turned = _ELEMENT[dtype.name], (int(transposed_b), int(transposed_a))
-    compute = _TF32 if params["tf32"] and has_tf32(gpu.arch) else _COMPUTE[wide.name]
+    compute = _TF32 if params["tf32"] and has_tensor_cores(gpu.arch) else _COMPUTE[wide.name]
 
     def product(a: Buffer, b: Buffer, out: Buffer) -> None:
         with gpu.device, gpu.stream:
@@ -103,7 +103,9 @@ def gemm(avals: list[ShapedArray], params: dict, gpu: Gpu) -> Callable[[Buffer, 
 
 def rounds(eqn: Eqn, arch: str) -> bool:
     """Whether an equation is of products that libraries may round to TF32."""
-    if not has_tf32(arch) or not allows_tf32(eqn.params.get("precision", Precision.HIGHEST)):
+    if not has_tensor_cores(arch) or not allows_tf32(
+        eqn.params.get("precision", Precision.HIGHEST)
+    ):
         return False
     if any(a.aval.dtype not in TF32_TYPES for a in eqn.invars[:2]):
         return False

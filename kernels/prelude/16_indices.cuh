@@ -18,8 +18,6 @@ template <class T> GA_INLINE bool ga_before(T a, T b) { return a < b || (b != b 
 
 //@ ga_before_complex if ga_before ga_c64
 template <class T> GA_INLINE bool ga_before(ga_complex<T> a, ga_complex<T> b) {
-    const bool a_nan = a.re != a.re || a.im != a.im, b_nan = b.re != b.re || b.im != b.im;
-    if (a_nan != b_nan) return b_nan;
     if (ga_before(a.re, b.re) || ga_before(b.re, a.re)) return ga_before(a.re, b.re);
     return ga_before(a.im, b.im);
 }

@@ -14,6 +14,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+import numpy as np
+
 from gpuarray.util import lazy_module
 
 metadata = lazy_module("importlib.metadata")
@@ -23,6 +25,16 @@ INSTALL = (
     "`gpuarray-runtime[cuda12]` for an older one. `python -m gpuarray doctor` says which."
 )
 cupy = lazy_module("cupy", INSTALL)
+
+
+def cupy_has(dtype: np.dtype) -> bool:
+    """Whether CuPy has a dtype, bfloat16 aside.
+
+    >>> cupy_has(np.dtype("float16"))
+    True
+    """
+    # Of ml_dtypes, which NumPy does not count as its own, float8_e5m2 has the kind of floats.
+    return dtype.kind in "biufc" and dtype.isbuiltin != 2
 
 
 #: CuPy has a distribution for each version of CUDA; all of them install the package `cupy`.

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.backends.cuda.availability import cupy, missing
+from gpuarray.backends.cuda.availability import cupy, cupy_has, missing
 from gpuarray.backends.cuda.borrowed import Borrowed
 from gpuarray.backends.cuda.downloads import PINNED, Download
 from gpuarray.backends.cuda.failures import (
@@ -448,7 +448,7 @@ class Gpu:
         """
         shape = tuple(array.shape) if shape is None else shape
         dtype = np.dtype(array.dtype if dtype is None else dtype)
-        if dtype.kind in "biufc" and array.dtype != dtype:
+        if cupy_has(dtype) and array.dtype != dtype:
             array = array.astype(dtype)
         array = cupy.ascontiguousarray(array)
         memory = array.data
@@ -586,7 +586,7 @@ class Buffer:
     def cupy(self) -> Any:
         """Return a CuPy array over this memory, with unsigned integers for dtypes CuPy lacks."""
         dtype = self.dtype
-        if dtype.kind not in "biufc":
+        if not cupy_has(dtype):
             dtype = np.dtype(f"u{dtype.itemsize}")
         offset = self.pointer - self.memory.ptr
         return cupy.ndarray(self.shape, dtype, self.memory + offset)
@@ -594,7 +594,7 @@ class Buffer:
     # ---- for other libraries ----
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        if self.dtype.kind not in "biufc":
+        if not cupy_has(self.dtype):
             raise AttributeError(
                 f"the CUDA array interface has no name for {self.dtype}: view it as an integer "
                 "type with lax.bitcast_convert_type, or use DLPack"

@@ -16,12 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.backends.cuda import convolutions, fused_products, products, recurrences, reflectors
+from gpuarray.backends.cuda import (
+    convolutions,
+    fused_products,
+    products,
+    recurrences,
+    reflectors,
+    sorting,
+)
 from gpuarray.backends.cuda.availability import cupy
 from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.backends.cuda.failures import is_failure
 from gpuarray.backends.cuda.pinned import pinned
-from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.core.memories import Space
@@ -99,7 +105,7 @@ def parts(eqn: Eqn) -> Callable[..., Any] | None:
     # These need something of the result, which their params do not say.
     if found is convolutions.conv_parts:
         params["result"] = eqn.outvars[0].aval
-    if found is _approx_top_k_parts:
+    if found is sorting.approx_top_k_parts:
         params = {k: params[k] for k in ("k", "reduction_dimension", "is_max_k")}
         params["length"] = eqn.outvars[0].aval.shape[params["reduction_dimension"]]
     return lambda *values: found(*values, **params)
@@ -111,82 +117,7 @@ def product_parts(eqn: Eqn) -> Callable[..., Any] | None:
     return parts(eqn) if PARTS.get(eqn.primitive.name) in of_products else None
 
 
-# ---- sorting ----
-def _check_known(aval: ShapedArray) -> None:
-    """Raise NoKernel for dtypes that CuPy does not compute with."""
-    if storage_dtype(aval).kind not in "biufc":
-        raise NoKernel(f"CuPy does not compute with {aval.str_short()}")
-
-
-# Complex numbers sort by real part, then imaginary part.
-def _keys(x: Any) -> list[Any]:
-    return [x.real, x.imag] if x.dtype.kind == "c" else [x]
-
-
-def _sort(avals, *, dimension: int, is_stable: bool, num_keys: int):
-    for aval in avals[:num_keys]:
-        _check_known(aval)
-    # One operand of plain numbers: CuPy's own sort.
-    if len(avals) == 1 and avals[0].dtype.kind != "c":
-        return lambda x: [cupy.sort(x, axis=dimension)]
-
-    def sort(*xs):
-        order = None  # from the last key to the first: sorting is stable, so the first one decides
-        for key in [part for x in xs[:num_keys] for part in _keys(x)][::-1]:
-            # Rearrange the key by the order so far, sort it, and compose both orders.
-            if order is not None:
-                key = cupy.take_along_axis(key, order, dimension)
-            found = cupy.argsort(key, axis=dimension, kind="stable")
-            order = found if order is None else cupy.take_along_axis(order, found, dimension)
-        return [cupy.take_along_axis(x, order, dimension) for x in xs]
-
-    return sort
-
-
-def _top_k_parts(x, *, k: int, axis: int):
-    """`top_k`: a sort by descending keys, with positions."""
-    return _selected(_downwards(x), x, k, axis)
-
-
-def _selected(key, x, k: int, axis: int):
-    """Return the elements with the `k` smallest keys along an axis, and their positions."""
-    aval = aval_of(x)
-    # Positions are carried along: they are the second result.
-    positions = do.iota(dtype=np.dtype(np.int32), shape=aval.shape, dimension=axis, sharding=None)
-    out = do.sort(key, x, positions, dimension=axis, is_stable=True, num_keys=1)
-    starts, stops = [0] * aval.ndim, list(aval.shape)
-    stops[axis] = k
-    return [
-        do.slice(v, start_indices=tuple(starts), limit_indices=tuple(stops), strides=None)
-        for v in out[1:]
-    ]
-
-
-def _approx_top_k_parts(x, *, k: int, reduction_dimension: int, is_max_k: bool, length: int):
-    """`approx_top_k`: exact, which satisfies every recall target."""
-    axis = reduction_dimension % aval_of(x).ndim
-    return _selected(_downwards(x) if is_max_k else _upwards(x), x, length, axis)
-
-
-def _downwards(x):
-    """Return integers in the reverse total order of the elements."""
-    return getattr(do, "not")(_upwards(x))
-
-
-def _upwards(x):
-    """Return integers in the total order of the elements."""
-    dtype = aval_of(x).dtype
-    kind = dtypes.kind_of(dtype)
-    if kind == "f":
-        bits = do.bitcast_convert_type(x, new_dtype=np.dtype(f"i{dtype.itemsize}"))
-        shape = aval_of(bits).shape
-        largest = _full(np.iinfo(aval_of(bits).dtype).max, aval_of(bits).dtype, shape)
-        zero = _full(0, aval_of(bits).dtype, shape)
-        # The bits of negative floats order backwards: flip all of them but the sign.
-        return do.select_n(do.lt(bits, zero), bits, do.xor(bits, largest))
-    return x
-
-
+# ---- products ----
 def _symmetric_product_parts(a, c, *, alpha: float, beta: float):
     """`symmetric_product`: alpha a a^T + beta c, in float32 for half precision."""
     dtype, rank = aval_of(a).dtype, aval_of(a).ndim
@@ -199,43 +130,9 @@ def _symmetric_product_parts(a, c, *, alpha: float, beta: float):
         a, a, dimension_numbers=numbers, precision=full, preferred_element_type=wide,
         out_sharding=None,
     )  # fmt: skip
-    scaled = [do.mul(x, _full(s, wide, aval_of(x).shape)) for x, s in
+    scaled = [do.mul(x, products.full(s, wide, aval_of(x).shape)) for x, s in
               ((product, alpha), (products.cast(c, wide), beta))]  # fmt: skip
     return products.cast(do.add(*scaled), dtype)
-
-
-def _full(value: float, dtype, shape: tuple[int, ...]):
-    return do.broadcast_in_dim(
-        np.asarray(value, dtype)[()], shape=shape, broadcast_dimensions=(), sharding=None
-    )
-
-
-def _wide_sort_parts(*xs, dimension: int, is_stable: bool, num_keys: int):
-    """`sort` by floats that CuPy lacks, converted to float32, which represents all of them."""
-    wide = [
-        dtypes.kind_of(aval_of(x).dtype) == "f" and storage_dtype(aval_of(x)).kind == "V"
-        for x in xs
-    ]
-    if not any(wide[:num_keys]):
-        raise NoKernel("no float that CuPy lacks among the keys")
-    keys = [products.cast(x, np.dtype(np.float32)) for x in xs[:num_keys]]
-    out = do.sort(*keys, *xs, dimension=dimension, is_stable=is_stable, num_keys=num_keys)
-    return out[num_keys:]
-
-
-def _searchsorted(avals, *, side: str, dtype):
-    for aval in avals:
-        _check_known(aval)
-    # CuPy searches one sorted array at a time.
-    rows = int(np.prod(avals[0].shape[:-1]))
-
-    def search(ordered, query):
-        if ordered.ndim == 1:
-            return cupy.searchsorted(ordered, query, side=side)
-        pairs = zip(ordered.reshape(rows, -1), query.reshape(rows, -1), strict=True)
-        return cupy.stack([cupy.searchsorted(o, q, side=side) for o, q in pairs])
-
-    return search
 
 
 # ---- transforms ----
@@ -433,9 +330,9 @@ PARTS: dict[str, Callable[..., Any]] = {
     "gemm_lt": products.gemm_lt_parts,
     "conv_general_dilated": convolutions.conv_parts,
     "convolution": convolutions.call_parts,
-    "sort": _wide_sort_parts,
-    "top_k": _top_k_parts,
-    "approx_top_k": _approx_top_k_parts,
+    "sort": sorting.sort_parts,
+    "top_k": sorting.top_k_parts,
+    "approx_top_k": sorting.approx_top_k_parts,
     "symmetric_product": _symmetric_product_parts,
     "hessenberg": reflectors.hessenberg_parts,
     "tridiagonal": reflectors.tridiagonal_parts,
@@ -450,8 +347,9 @@ PARTS: dict[str, Callable[..., Any]] = {
     "ragged_dot_general": recurrences.ragged_parts,
 }
 ROUTINES: dict[str, Callable[..., Callable[..., Any]]] = {
-    "sort": _sort,
-    "searchsorted": _searchsorted,
+    "sort": sorting.sort,
+    "library_sort": sorting.library_sort,
+    "searchsorted": sorting.searchsorted,
     "fft": _fft,
     "cholesky": _cholesky,
     "packed_lu": _packed_lu,

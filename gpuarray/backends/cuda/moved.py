@@ -162,13 +162,12 @@ def _sort(eqn: Eqn) -> Cost:
     count = keys[0].size
     rows = 8 if keys[0].ndim > 1 else 0
     passes = 1 + math.ceil(math.log2(max(1.0, count / _SORTED_TILE)))
-    if len(avals) == 1 and keys[0].dtype.kind != "c":
+    if len(avals) == 1:
         moved = passes * count * (storage_dtype(keys[0]).itemsize + rows)
         return Cost(1, moved, moved, estimated=True)
     # The order by each key, as positions of 8 bytes; then every operand is picked in that order.
     found = NOTHING
-    parts = [k for k in keys for _ in range(2 if k.dtype.kind == "c" else 1)]
-    for number, key in enumerate(parts):
+    for number, key in enumerate(keys):
         moved = passes * count * (storage_dtype(key).itemsize + 8 + rows)
         found += Cost(1 if number == 0 else 3, moved, moved, estimated=True)
     for a in avals:
@@ -194,6 +193,7 @@ def _search(eqn: Eqn) -> Cost:
 #: The costs of routines, where they do more than read their operands and write their results.
 ROUTINES: dict[str, Callable[[Eqn], Cost]] = {
     "sort": _sort,
+    "library_sort": _sort,
     "searchsorted": _search,
     "fft": _fft,
     "cholesky": _matrices,

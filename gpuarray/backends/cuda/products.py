@@ -121,6 +121,13 @@ def cast(x: Any, dtype: Any) -> Any:
     return do.convert_element_type(x, new_dtype=dtype, weak_type=False, sharding=None)
 
 
+def full(value: float, dtype: Any, shape: tuple[int, ...]) -> Any:
+    """Return an array of one value."""
+    return do.broadcast_in_dim(
+        np.asarray(value, dtype)[()], shape=shape, broadcast_dimensions=(), sharding=None
+    )
+
+
 def shaped(x: Any, shape: tuple[int, ...]) -> Any:
     """Reshape a value."""
     if aval_of(x).shape == shape:

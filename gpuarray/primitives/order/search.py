@@ -46,6 +46,9 @@ def _searchsorted(ordered: np.ndarray, query: np.ndarray, *, side: Side, dtype):
     if is_foreign(ordered.dtype):
         wide = np.float32 if dtypes.kind_of(ordered.dtype) == "f" else np.int32
         ordered, query = ordered.astype(wide), np.asarray(query).astype(wide)
+    # NumPy puts complex numbers with nan in a part behind all others; `sort` goes part by part.
+    if ordered.dtype.kind == "c" and (np.isnan(ordered).any() or np.isnan(query).any()):
+        ordered, query = _ranks(ordered, np.asarray(query))
     if ordered.ndim == 1:
         if query.size >= MANY and ordered.size and ordered.dtype.kind in "iuf":
             return _search_many(ordered, query, side, dtype)
@@ -55,6 +58,20 @@ def _searchsorted(ordered: np.ndarray, query: np.ndarray, *, side: Side, dtype):
     for row in np.ndindex(ordered.shape[:-1]):
         out[row] = np.searchsorted(ordered[row], query[row], side)
     return out
+
+
+def _ranks(*arrays: np.ndarray) -> list[np.ndarray]:
+    """Return integers that order as complex numbers do in `sort`: equal where these are."""
+    every = np.concatenate([x.reshape(-1) for x in arrays])
+    order = np.lexsort([every.imag, every.real])
+    first, second = every[order][:-1], every[order][1:]
+    same = [(a == b) | ((a != a) & (b != b)) for a, b in
+            ((first.real, second.real), (first.imag, second.imag))]  # fmt: skip
+    ranks = np.zeros(every.size, np.int64)
+    ranks[order[1:]] = np.cumsum(~(same[0] & same[1]))
+    ends = np.cumsum([x.size for x in arrays])
+    parts = np.split(ranks, ends[:-1])
+    return [part.reshape(x.shape) for part, x in zip(parts, arrays, strict=True)]
 
 
 def _search_many(ordered: np.ndarray, query: np.ndarray, side: Side, dtype) -> np.ndarray:

@@ -78,10 +78,7 @@ _PYTHON: dict[type, np.dtype] = {bool: bool_, int: int64, float: float64, comple
 NARROW = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
 
 #: Types of kernel elements; keys are stored as integers.
-_IN_KERNELS = frozenset(
-    {bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32}
-    | {float64, complex64, complex128, float8_e4m3fn, float8_e5m2, float8_e8m0fnu, float4_e2m1fn}
-)
+_IN_KERNELS = frozenset(BY_NAME.values())
 
 #: The dtypes of Python scalars when 64-bit types are on.
 python_scalar_dtypes: Mapping[type, np.dtype] = _PYTHON
@@ -122,7 +119,7 @@ def tangent_dtype(dtype: Any) -> Any:
 def in_kernels(dtype: Any) -> bool:
     """Return whether kernels can hold elements of a dtype.
 
-    >>> in_kernels(bfloat16), in_kernels(int4)
+    >>> in_kernels(bfloat16), in_kernels(float0)
     (True, False)
     """
     return getattr(dtype, "storage", dtype) in _IN_KERNELS

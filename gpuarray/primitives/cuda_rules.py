@@ -23,6 +23,13 @@ _NARROW = {
     dtypes.float8_e4m3fn: "ga_e4m3",
     dtypes.float8_e5m2: "ga_e5m2",
     dtypes.float8_e8m0fnu: "ga_e8m0",
+    dtypes.float8_e4m3: "ga_e4m3_inf",
+    dtypes.float8_e3m4: "ga_e3m4",
+    dtypes.float8_e4m3fnuz: "ga_e4m3_uz",
+    dtypes.float8_e4m3b11fnuz: "ga_e4m3_b11",
+    dtypes.float8_e5m2fnuz: "ga_e5m2_uz",
+    dtypes.float6_e2m3fn: "ga_e2m3",
+    dtypes.float6_e3m2fn: "ga_e3m2",
     dtypes.float4_e2m1fn: "ga_e2m1",
 }
 
@@ -30,6 +37,11 @@ _NARROW = {
 def is_half(dtype) -> bool:
     """Whether `dtype` is a float of 16 bits or fewer, which registers hold as float."""
     return dtype in _NARROW
+
+
+def is_held(dtype) -> bool:
+    """Whether registers hold elements as another type than memory: also integers of few bits."""
+    return is_half(dtype) or dtypes.itemsize_bits(dtype) < 8
 
 
 def by_class(
@@ -80,7 +92,11 @@ def everything(template: str) -> Rule:
 
 def word_of(dtype, text: str) -> str:
     """The bits of a value as an unsigned integer of the width it has in memory."""
-    return f"ga_half_word<{_NARROW[dtype]}>({text})" if is_half(dtype) else f"ga_word({text})"
+    if is_half(dtype):
+        return f"ga_half_word<{_NARROW[dtype]}>({text})"
+    bits = dtypes.itemsize_bits(dtype)
+    # Registers hold integers of fewer than 8 bits as int.
+    return f"ga_word({text} & {(1 << bits) - 1})" if bits < 8 else f"ga_word({text})"
 
 
 def from_word(dtype, text: str) -> str:

@@ -164,6 +164,73 @@ GA_INLINE float ga_value(ga_e2m1 x) {
     return x.bits & 8u ? -a : a;
 }
 
+//@ ga_small_float ga_beyond GA_IEEE GA_UZ GA_FINITE ga_e4m3_inf ga_e3m4 ga_e4m3_uz ga_e4m3_b11 ga_e5m2_uz ga_e2m3 ga_e3m2
+// The other floats of 8 and 6 bits, by what is beyond their largest number: infinity and nans as in IEEE formats, a
+// single nan in the place of -0, or nothing: then that number again, and nan is a zero.
+enum ga_beyond { GA_IEEE, GA_UZ, GA_FINITE };
+template <int BITS, int MANTISSA, int BIAS, ga_beyond BEYOND> struct ga_small_float {
+    static constexpr unsigned sign = 1u << (BITS - 1), cut = 23u - MANTISSA;
+    static constexpr unsigned most = BEYOND == GA_IEEE ? ((1u << (BITS - 1 - MANTISSA)) - 1u) << MANTISSA : sign - 1u;
+    unsigned char bits;
+    ga_small_float() = default;
+    __device__ __forceinline__ explicit ga_small_float(float x) {
+        const bool negative = __float_as_uint(x) >> 31;
+        unsigned u = __float_as_uint(x) & 0x7fffffffu;
+        if (u > 0x7f800000u) {
+            if (BEYOND == GA_IEEE) u = most + (1u << (MANTISSA - 1)) + (negative ? sign : 0u);
+            else u = BEYOND == GA_UZ || !negative ? sign : 0u;
+        } else {
+            if (u < (128u - BIAS) << 23) {  // subnormal: the sum rounds at the smallest step
+                const unsigned step = (151u - BIAS - MANTISSA) << 23;
+                u = __float_as_uint(__uint_as_float(u) + __uint_as_float(step)) - step;
+            } else {
+                u = ((u + ((u >> cut) & 1u) + (1u << (cut - 1)) - 1u) >> cut) - ((127u - BIAS) << MANTISSA);
+            }
+            if (BEYOND == GA_UZ) u = u > most ? sign : u == 0u || !negative ? u : u | sign;
+            else u = (u > most ? most : u) | (negative ? sign : 0u);
+        }
+        bits = (unsigned char)u;
+    }
+};
+typedef ga_small_float<8, 3, 7, GA_IEEE> ga_e4m3_inf;
+typedef ga_small_float<8, 4, 3, GA_IEEE> ga_e3m4;
+typedef ga_small_float<8, 3, 8, GA_UZ> ga_e4m3_uz;
+typedef ga_small_float<8, 3, 11, GA_UZ> ga_e4m3_b11;
+typedef ga_small_float<8, 2, 16, GA_UZ> ga_e5m2_uz;
+typedef ga_small_float<6, 3, 1, GA_FINITE> ga_e2m3;
+typedef ga_small_float<6, 2, 3, GA_FINITE> ga_e3m2;
+template <int BITS, int MANTISSA, int BIAS, ga_beyond BEYOND>
+GA_INLINE float ga_value(ga_small_float<BITS, MANTISSA, BIAS, BEYOND> x) {
+    typedef ga_small_float<BITS, MANTISSA, BIAS, BEYOND> F;
+    const unsigned u = x.bits & (F::sign - 1u), sign = x.bits & F::sign ? 0x80000000u : 0u;
+    if (BEYOND == GA_IEEE && u >= F::most) return __uint_as_float(sign | (u > F::most ? 0x7fc00000u : 0x7f800000u));
+    if (BEYOND == GA_UZ && sign && u == 0u) return __uint_as_float(0xffc00000u);  // with the sign that it has
+    if (u >> MANTISSA) return __uint_as_float(sign | (u + ((127u - BIAS) << MANTISSA)) << (23 - MANTISSA));
+    return __uint_as_float(sign | __float_as_uint((float)u * __uint_as_float((128u - BIAS - MANTISSA) << 23)));
+}
+
+//@ ga_small_int ga_i4 ga_i2 ga_i1 ga_u4 ga_u2 ga_u1
+// Integers of 4, 2 and 1 bits, in the lowest ones of a byte; int in registers.
+template <int BITS, bool SIGNED> struct ga_small_int {
+    unsigned char bits;
+    ga_small_int() = default;
+    __device__ __forceinline__ explicit ga_small_int(int x) : bits((unsigned char)(x & ((1 << BITS) - 1))) {}
+};
+typedef ga_small_int<4, true> ga_i4;
+typedef ga_small_int<2, true> ga_i2;
+typedef ga_small_int<1, true> ga_i1;
+typedef ga_small_int<4, false> ga_u4;
+typedef ga_small_int<2, false> ga_u2;
+typedef ga_small_int<1, false> ga_u1;
+template <int BITS, bool SIGNED> GA_INLINE int ga_value(ga_small_int<BITS, SIGNED> x) {
+    const int u = x.bits & ((1 << BITS) - 1);
+    return SIGNED && u >> (BITS - 1) ? u - (1 << BITS) : u;
+}
+
+//@ ga_wrap
+// An integer wrapped to the values of a type of few bits.
+template <class T> GA_INLINE int ga_wrap(int x) { return ga_value(T(x)); }
+
 //@ ga_round
 // A float rounded to the values of a 16-bit type: a value has the precision of its declared dtype.
 template <class T> GA_INLINE float ga_round(float x) { return ga_value(T(x)); }

@@ -15,7 +15,7 @@ from gpuarray.core.fold import ELEMENT
 from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
 from gpuarray.core.primitive import Kind
 from gpuarray.core.target import TARGET
-from gpuarray.primitives.cuda_rules import is_half
+from gpuarray.primitives.cuda_rules import is_held
 from gpuarray.util import Struct
 
 
@@ -81,7 +81,7 @@ def merge_graph(eqn: Eqn) -> Graph | None:
 def state_words(eqn: Eqn) -> int:
     """Words of 4 bytes that the numbers of a partial result take."""
     # Halves are held as floats.
-    sizes = [4 if is_half(v.aval) else storage_dtype(v.aval).itemsize for v in eqn.outvars]
+    sizes = [4 if is_held(v.aval) else storage_dtype(v.aval).itemsize for v in eqn.outvars]
     return sum(-(-size // 4) for size in sizes)
 
 

@@ -35,27 +35,37 @@ TYPES = {
     "float8_e4m3fn": "ga_e4m3",
     "float8_e5m2": "ga_e5m2",
     "float8_e8m0fnu": "ga_e8m0",
+    "float8_e4m3": "ga_e4m3_inf",
+    "float8_e3m4": "ga_e3m4",
+    "float8_e4m3fnuz": "ga_e4m3_uz",
+    "float8_e4m3b11fnuz": "ga_e4m3_b11",
+    "float8_e5m2fnuz": "ga_e5m2_uz",
+    "float6_e2m3fn": "ga_e2m3",
+    "float6_e3m2fn": "ga_e3m2",
     "float4_e2m1fn": "ga_e2m1",
+    "int4": "ga_i4",
+    "int2": "ga_i2",
+    "int1": "ga_i1",
+    "uint4": "ga_u4",
+    "uint2": "ga_u2",
+    "uint1": "ga_u1",
     "float32": "float",
     "float64": "double",
     "complex64": "ga_c64",
     "complex128": "ga_c128",
 }
-# Floats that registers hold as float: hardware has no arithmetic on most of them.
-_HALVES = (
-    "float16",
-    "bfloat16",
-    "float8_e4m3fn",
-    "float8_e5m2",
-    "float8_e8m0fnu",
-    "float4_e2m1fn",
-)
+#: What registers hold elements as whose arithmetic no hardware has, or only some.
+_HELD = {
+    name: "float" if name.startswith(("float", "bfloat")) else "int"
+    for name, kind in TYPES.items()
+    if kind.startswith("ga_") and not name.startswith("complex")
+}
 # bfloat16 has instructions whose results are rounded at once; the texts that come to them.
 ROUNDED_AT_ONCE = {
     f"{{0}} {sign} {{1}}": f"{name}<{{M}}>({{0}}, {{1}})"
     for sign, name in {"+": "ga_plus", "-": "ga_minus", "*": "ga_times", "/": "ga_over"}.items()
 } | {"{0} * {0}": "ga_times<{M}>({0}, {0})"}
-HALF_TYPES = tuple(TYPES[name] for name in _HALVES)
+HALF_TYPES = tuple(TYPES[name] for name in _HELD)
 
 
 @functools.cache
@@ -104,20 +114,25 @@ def memory_type(aval: ShapedArray) -> str:
 
 
 def value_type(aval: ShapedArray) -> str:
-    """The type of a value in a register: floats of 16 and 8 bits are computed in float and rounded
-    after every operation.
+    """The type of a value in a register: floats of 16 bits and fewer are computed in float and
+    rounded after every operation, integers of 4 bits and fewer in int and wrapped.
     """
-    return "float" if _name(storage_dtype(aval)) in _HALVES else memory_type(aval)
+    return _HELD.get(_name(storage_dtype(aval))) or memory_type(aval)
 
 
 def is_half(aval: ShapedArray) -> bool:
-    """Whether elements are floats of 16 or 8 bits, which registers hold as float."""
-    return _name(storage_dtype(aval)) in _HALVES
+    """Whether registers hold elements as another type: floats of 16 bits and fewer as float,
+    integers of 4 bits and fewer as int.
+    """
+    return _name(storage_dtype(aval)) in _HELD
 
 
 def rounded(expression: str, aval: ShapedArray) -> str:
     """An expression as a value of its declared dtype."""
-    return f"ga_round<{memory_type(aval)}>({expression})" if is_half(aval) else expression
+    held = _HELD.get(_name(storage_dtype(aval)))
+    if held is None:
+        return expression
+    return f"{'ga_round' if held == 'float' else 'ga_wrap'}<{memory_type(aval)}>({expression})"
 
 
 def constant(value, aval: ShapedArray) -> str:
@@ -132,6 +147,8 @@ def constant(value, aval: ShapedArray) -> str:
         return "true" if x else "false"
     if dtype.kind in "iu":
         return _integer(int(x), dtype)
+    if _HELD.get(_name(dtype)) == "int":
+        return str(int(x))
     # Floats of 16 and 8 bits are written as the float that a register holds.
     return _real(x.astype(np.float32) if dtype.itemsize <= 2 else x)
 

@@ -7,6 +7,8 @@ is arithmetic.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from gpuarray.core import dtypes
@@ -130,10 +132,37 @@ def _integers(name: str, function, arity: int = 2, weight: float = 1) -> Primiti
         # Shifts by the width or more are defined by our helper, not by C++.
         numpy=function if not isinstance(function, np.ufunc) else None,
         numpy_pick=by_dtype(integer=function) if isinstance(function, np.ufunc) else None,
-        cuda=f"ga_{name}({', '.join(f'{{{i}}}' for i in range(arity))})",
+        cuda=_text(name, f"ga_{name}({', '.join(f'{{{i}}}' for i in range(arity))})"),
         jvp=NOT_DIFFERENTIABLE,
         weight=weight,
     )
+
+
+#: Of integers of fewer than 8 bits, which registers hold as int: `mask` has all of their bits, and
+#: `sign` the highest one. The result is wrapped.
+_OF_FEW_BITS = {
+    "shift_right_logical": "ga_shift_right_logical({{0}} & {mask}, {{1}})",
+    "shift_right_arithmetic": (
+        "ga_shift_right_arithmetic((({{0}} & {mask}) ^ {sign}) - {sign}, {{1}})"
+    ),
+    "population_count": "ga_population_count({{0}} & {mask})",
+    "clz": "ga_clz({{0}} & {mask}) - {beside}",
+    "mulhi": "{{0}} * {{1}} >> {bits}",
+}
+
+
+def _text(name: str, text: str) -> Callable[..., str]:
+    """The rule for CUDA of an operation on bits."""
+
+    def rule(avals, **_) -> str:
+        bits = dtypes.itemsize_bits(avals[0].dtype)
+        if bits >= 8 or name not in _OF_FEW_BITS:
+            return text
+        return _OF_FEW_BITS[name].format(
+            bits=bits, beside=32 - bits, mask=(1 << bits) - 1, sign=1 << bits - 1
+        )
+
+    return rule
 
 
 shift_left_p = _integers("shift_left", np.left_shift)

@@ -148,7 +148,11 @@ def _convert_text(avals, *, new_dtype, weak_type, sharding=None) -> str:
         part = "float" if new_dtype.itemsize == 8 else "double"
         return f"{{T}}{{{{({part}){{0}}, 0}}}}"
     if source == "f" and target in "iu":
-        return "ga_saturate<{T}>({0})"
+        text, bits = "ga_saturate<{T}>({0})", dtypes.itemsize_bits(new_dtype)
+        if bits < 8:  # a register holds them as int
+            ends = dtypes.iinfo(new_dtype)
+            return f"ga_max(ga_min({text}, {ends.max}), {ends.min})"
+        return text
     # Round to odd on the way through float, so that the two roundings equal one.
     if old == dtypes.float64 and new_dtype == dtypes.float16:
         return "ga_odd({0})"

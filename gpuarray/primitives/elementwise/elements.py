@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuarray.core import dtypes
 from gpuarray.core.element import Access
 from gpuarray.core.element_rules import ElementRule, Get, Places, has_text, pointwise
 from gpuarray.core.graph import Eqn
@@ -22,7 +23,7 @@ def _bitcast(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
         return pointwise(eqn, number, at, get)
     # The narrower of the two types, as an unsigned integer; low bits come first.
     piece = np.dtype(f"u{min(old.dtype.itemsize, new.dtype.itemsize)}")
-    bits = 8 * piece.itemsize
+    bits = min(dtypes.itemsize_bits(old.dtype), dtypes.itemsize_bits(new.dtype))
     # To narrower elements: shift the wanted piece down.
     if old.ndim < new.ndim:
         word = word_of(old.dtype, "{0}")

@@ -12,7 +12,7 @@ from gpuarray.core.element import Access, Address, Applied, Constant
 from gpuarray.core.element_rules import ElementRule, Get, Places
 from gpuarray.core.graph import Eqn
 from gpuarray.core.index import Index
-from gpuarray.primitives.cuda_rules import is_half
+from gpuarray.primitives.cuda_rules import is_held
 
 
 def _searchsorted(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
@@ -21,8 +21,8 @@ def _searchsorted(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
         return Constant(0, eqn.outvars[0].aval)
     # The row begins at the element whose last coordinate is 0.
     first = Address.of(get(0, [*at[: ordered.ndim - 1], Index()]))
-    # 16-bit floats are compared as float, by a flag of the helper.
-    side, half = eqn.params["side"] == "right", is_half(ordered.dtype)
+    # Floats of 16 bits and fewer are compared as float, by a flag of the helper.
+    side, half = eqn.params["side"] == "right", is_held(ordered.dtype)
     # The row is searched in memory, from its first element on.
     count = ShapedArray((), np.dtype(np.uint32 if ordered.size < 2**31 else np.uint64))
     length = Constant(ordered.shape[-1], count)

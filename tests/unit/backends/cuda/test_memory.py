@@ -100,8 +100,6 @@ def beside(sample: Sample) -> Graph:
 ANY = {"empty", "rng_uniform"}
 #: What is not compared: kinds that call Python, or other devices.
 LEFT_OUT = (Kind.COLLECTIVE,)
-#: What has no type in CUDA text.
-FOREIGN = ("float8_e4m3fn", "float8_e5m2", "int4")
 
 
 def moving() -> list[Sample]:
@@ -117,12 +115,7 @@ def moving() -> list[Sample]:
 
 def every() -> list[Sample]:
     listed = samples(lambda p: p.kind not in LEFT_OUT and p.name not in ANY)
-    return [
-        s
-        for s in listed
-        if all(np.prod(shape) > 1 for shape, _ in s.operands[:1])
-        and not any(name in FOREIGN for _, name in s.operands)
-    ]
+    return [s for s in listed if all(np.prod(shape) > 1 for shape, _ in s.operands[:1])]
 
 
 def bits(buffers: list) -> list[bytes]:

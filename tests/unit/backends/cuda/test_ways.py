@@ -45,9 +45,6 @@ def graph_of(eqn: Eqn) -> Graph:
 
 # ---- every sample ----
 
-#: Numbers that no GPU has, and no kernel of ours knows.
-FOREIGN = ("int4",)
-
 
 def test_every_sample_has_a_way(fake_gpu, monkeypatch):
     """In strict mode what is neither a kernel nor a routine, nor in the table, is refused."""
@@ -62,8 +59,6 @@ def test_every_sample_has_a_way(fake_gpu, monkeypatch):
     monkeypatch.setattr(build, "by_host", noted)
     tried = set()
     for sample in samples():
-        if any(name in FOREIGN for _, name in sample.operands):
-            continue
         with ga.enable_x64(sample.wide), strict(True):
             plan = plan_graph(graph_of(eqn_of(sample)))
             build.build(plan, [np.asarray(c) for c in plan.graph.consts], gpu=gpus()[0])

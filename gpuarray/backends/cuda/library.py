@@ -28,6 +28,7 @@ from gpuarray.backends.cuda.availability import cupy
 from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.backends.cuda.failures import is_failure
 from gpuarray.backends.cuda.pinned import pinned
+from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.core.memories import Space
@@ -37,6 +38,7 @@ from gpuarray.primitives.contract.precision import Precision
 from gpuarray.primitives.define import do
 from gpuarray.primitives.memory import to_memory_p
 from gpuarray.primitives.random import parts as random_parts
+from gpuarray.primitives.random.elements import is_known
 from gpuarray.util import lazy_module
 
 cupyx = lazy_module("cupyx")
@@ -382,7 +384,13 @@ def host_reason(eqn: Eqn) -> str | None:
     # Right eigenvectors come from cuSOLVER where that has the routine.
     if name == "eig" and not eqn.params["compute_left_eigenvectors"]:
         return None
-    return HOST.get(name)
+    if name in HOST:
+        return HOST[name]
+    avals = [a.aval for a in (*eqn.invars, *eqn.outvars)]
+    if not all(dtypes.in_kernels(a.dtype) for a in avals):
+        return "kernels have no type for its elements"
+    keys = [a for a in avals if isinstance(a.dtype, dtypes.KeyDtype)]
+    return None if all(map(is_known, keys)) else "a generator of the user's own is Python"
 
 
 def remarks(eqn: Eqn, arch: str) -> dict[str, str]:

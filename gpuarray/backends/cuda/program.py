@@ -392,6 +392,12 @@ class CudaProgramWriter(ProgramWriter):
         self.values[v] = _Value(f"{name}.pointer", 0, f"{name}.memory", name)
         return f"{name}.pointer"
 
+    def is_view(self, eqn: Eqn) -> bool:
+        if eqn.primitive.kind is Kind.VIEW:
+            # Of elements that no kernel moves, parts that do not lie together are copied.
+            return contiguous_offset(eqn) is not None
+        return eqn.primitive.same_bytes
+
     def view(self, eqn: Eqn) -> None:
         """Note a view: a part of existing memory, or all of it with another shape."""
         start = contiguous_offset(eqn) if eqn.primitive.kind is Kind.VIEW else 0
@@ -442,7 +448,7 @@ class CudaProgramWriter(ProgramWriter):
                 return run, made.fresh
         # An operation on no elements is not worth a warning.
         nothing = any(a.size == 0 for a in avals)
-        if not nothing and prim.name not in library.HOST:
+        if not nothing and library.host_reason(eqn) is None:
             fall_back(prim.name, "there is neither a kernel nor a routine for it")
         return by_host(eqn, self.gpu), uploaded(eqn.outvars)
 

@@ -31,9 +31,14 @@ def _implementation(aval: ShapedArray) -> str:
     return aval.dtype.impl.name if isinstance(aval.dtype, dtypes.KeyDtype) else ""
 
 
+def is_known(keys: ShapedArray) -> bool:
+    """Whether the generator of keys has CUDA text: one of a user's own has none."""
+    return _implementation(keys) in (*_REJECTING, *_HASHES)
+
+
 def _is_known(eqn: Eqn) -> bool:
     """Rule `when`: whether the operand's generator has CUDA text."""
-    return _implementation(eqn.invars[0].aval) in (*_REJECTING, *_HASHES)
+    return is_known(eqn.invars[0].aval)
 
 
 def _rejects(eqn: Eqn) -> bool:
@@ -116,7 +121,7 @@ def _fold_in(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 
 WRAP = ElementRule(_wrap, when=_fits)
 UNWRAP = ElementRule(_unwrap, when=_fits)
-SEED = ElementRule(_seed, cost=_seed_cost)
+SEED = ElementRule(_seed, when=lambda eqn: is_known(eqn.outvars[0].aval), cost=_seed_cost)
 SPLIT = ElementRule(_split, when=_is_known)
 FOLD_IN = ElementRule(_fold_in, when=_is_known)
 
@@ -129,7 +134,8 @@ def _has_bits(eqn: Eqn) -> bool:
     # The original stream is made in pairs half a stream apart, by 32-bit counters.
     older = not eqn.params.get("partitionable", False)
     many = math.prod(eqn.params["shape"]) >= 2**32 - 1
-    return not (_implementation(eqn.invars[0].aval) == "threefry2x32" and older and many)
+    too_many = _implementation(eqn.invars[0].aval) == "threefry2x32" and older and many
+    return _is_known(eqn) and not too_many
 
 
 def _bits(eqn: Eqn, number: int, at: Places, get: Get) -> Access:

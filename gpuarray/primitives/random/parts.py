@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.avals import aval_of
+from gpuarray.core.primitive import NoKernel
 from gpuarray.primitives.define import do
 
 _uint32 = np.dtype(np.uint32)
@@ -20,7 +21,7 @@ _uint32 = np.dtype(np.uint32)
 def _only_threefry(impl: Any) -> None:
     # Other generators have no form in pointwise operations.
     if impl.name != "threefry2x32":
-        raise TypeError(f"random keys of {impl.name} have no parts")
+        raise NoKernel(f"random keys of {impl.name} have no parts")
 
 
 def _cast(x, dtype):

@@ -24,7 +24,10 @@ def _weyl():
     )
 
 
-def test_a_generator_of_the_users_own():
+@pytest.mark.parametrize("native", ["off", "wait"])
+def test_a_generator_of_the_users_own(native):
+    """Kernels know the library's own generators only, and must not take it for one of them."""
+    ga.config.update("native", native)
     impl = _weyl()
     key = ga.random.key(3, impl=impl)
     assert ga.random.key_data(key).tolist() == [3, 17] and str(key.dtype) == "key<weyl>"

@@ -17,6 +17,8 @@ from hypothesis import settings
 collect_ignore = ["ecosystem"]
 
 CACHE = pytest.StashKey[str]()
+#: Rooms whose tests are about the CPU's ways to run a program.
+CPU_ROOMS = ("unit/backends/numpy", "unit/backends/native", "unit/compiler/native")
 DEVICES_NEEDED = 8
 
 # The same examples in every run: a failure that CI finds is a failure that everyone finds.
@@ -60,6 +62,8 @@ def pytest_collection_modifyitems(config, items):
         skipped_markers.add("devices")
     kept, left_out = [], []
     for item in items:
+        if any(f"/tests/{room}/" in item.path.as_posix() for room in CPU_ROOMS):
+            item.add_marker(pytest.mark.on_cpu("the room is the CPU's"))
         marked = any(m.name in skipped_markers for m in item.iter_markers())
         (left_out if marked else kept).append(item)
     if left_out:
@@ -102,14 +106,17 @@ def full_precision():
 
 
 @pytest.fixture(autouse=True)
-def settings_put_back():
+def settings_put_back(request):
     """Undo what a test did to the global settings, ours and those of NumPy's printer, so that no
-    test depends on the one before.
+    test depends on the one before. Tests marked `on_cpu` find no other device.
     """
     # Here, not above: the library reads its environment when it is imported.
+    import gpuarray as ga
     from tests.support.sampled import settings_kept
 
     with settings_kept():
+        if request.node.get_closest_marker("on_cpu"):
+            ga.config.update("jax_platforms", "cpu")
         yield
 
 

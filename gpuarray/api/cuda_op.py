@@ -102,6 +102,8 @@ def cuda_op(
     # Whole warps, and CUDA's limit for a block.
     if util.index(block) % 32 or not 32 <= block <= 1024:
         raise ValueError(f"block must be a multiple of 32 from 32 to 1024, got {block}")
+    if grid is not None and not callable(grid):
+        grid = util.index(grid)
     return _Op(source, name, out, grid, block, numpy, vjp, vmap)
 
 

@@ -435,9 +435,11 @@ def pools() -> Answer:
     with gpu.device:
         free, _ = cupy.cuda.Device(gpu.index).mem_info
     count = int(free * 0.7) // 4
+    # A length that a transform takes apart: by a large prime factor it takes several times as much.
+    length = 1 << ((count // 16).bit_length() - 1)
     gnp.zeros(count, "float32").block_until_ready()  # kept by the pool from here on
     for call in (gnp.sort, gnp.fft.rfft):
-        ga.jit(call)(gnp.zeros(count // 16, "float32")).block_until_ready()
+        ga.jit(call)(gnp.zeros(length, "float32")).block_until_ready()
     gnp.zeros(count, "float32").block_until_ready()
     stats = gpu.memory_stats()
     return {"ok": True, "freed": gpu.free(), **stats}

@@ -150,6 +150,7 @@ def test_a_rule_for_batches():
     np.testing.assert_array_equal(jax.vmap(jax.grad(f))(xs, ys), [4.0, 6.0])
 
 
+@pytest.mark.on_cpu("a primitive of one's own has a NumPy rule alone")
 def test_several_results():
     both = Primitive("own_both")
     both.multiple_results = True
@@ -160,6 +161,7 @@ def test_several_results():
     assert "own_both" in str(jax.make_jaxpr(lambda x: both.bind(x)[1])(1.0))
 
 
+@pytest.mark.on_cpu("a primitive of one's own has a NumPy rule alone")
 def test_parameters():
     scale = Primitive("own_scale")
     scale.def_impl(lambda x, *, by: np.multiply(x, by).astype(x.dtype))

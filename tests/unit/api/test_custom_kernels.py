@@ -186,6 +186,7 @@ MISUSE = {
 }
 
 
+@pytest.mark.on_cpu("two of them are about the NumPy function")
 @pytest.mark.parametrize("name", MISUSE)
 def test_misuse(name):
     call, error, message = MISUSE[name]

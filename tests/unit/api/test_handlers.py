@@ -340,6 +340,7 @@ def test_layouts():
         call([(0, 0)], None)
 
 
+@pytest.mark.on_cpu("handlers are functions of the host")
 def test_operands_whose_memory_is_a_results():
     x = gnp.ones(3)
     call = ffi.ffi_call("add_one_in_place", like(3), input_output_aliases={0: 0})
@@ -358,6 +359,7 @@ def test_operands_whose_memory_is_a_results():
         ffi.ffi_call("copy", like(3, 4), input_output_aliases={0: 0}, output_layouts=(1, 0))(ROWS)
 
 
+@pytest.mark.on_cpu("handlers are functions of the host")
 def test_what_handlers_ask_for():
     x = np.arange(3, dtype=np.int32)
     found = ffi.ffi_call("with_services", like(3, dtype="int32"))(x)
@@ -370,6 +372,7 @@ def test_what_handlers_ask_for():
         ffi.ffi_call("streams", [])()
 
 
+@pytest.mark.on_cpu("handlers are functions of the host")
 def test_errors(library):
     with pytest.raises(ga.errors.JaxRuntimeError, match="^INVALID_ARGUMENT: normalise needs rows$"):
         ffi.ffi_call("normalise", like())(np.float32(1))
@@ -398,6 +401,7 @@ def test_errors(library):
             ffi.register_ffi_target("x", stages)
 
 
+@pytest.mark.on_cpu("handlers are functions of the host")
 def test_exceptions_are_errors():
     call = ffi.ffi_call("throws", like())
     for x, words in ((0, "nothing to throw"), (1, "no std::exception"), (-1, "vector")):
@@ -405,6 +409,7 @@ def test_exceptions_are_errors():
             call(np.float32(x))
 
 
+@pytest.mark.on_cpu("handlers are functions of the host")
 def test_state_between_calls(library):
     number = ctypes.c_int64.in_dll(library, "counter_id")
     info = ctypes.addressof(ctypes.c_byte.in_dll(library, "counter_info"))

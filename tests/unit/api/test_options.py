@@ -371,6 +371,7 @@ def _runs(code, places) -> bool:
     return True
 
 
+@pytest.mark.on_cpu("keywords for the NumPy rules count")
 def test_every_keyword_is_looked_at(tmp_path, monkeypatch):
     """A keyword that the function's own example can be given anything for is ignored."""
     monkeypatch.chdir(tmp_path)  # some examples write files
@@ -708,6 +709,7 @@ def test_what_is_refused(call, error, words):
         call()
 
 
+@pytest.mark.on_cpu("a message names it")
 def test_device_put_checks_where_arrays_come_from():
     x = ga.device_put(np.ones(2), ga.devices()[0])
     assert ga.device_put(x, src=ga.devices()[0]) is x

@@ -81,6 +81,7 @@ def test_tables(shape, spec, options, want, capsys):
     assert "\n" + capsys.readouterr().out == want
 
 
+@pytest.mark.on_cpu("its name is drawn")
 def test_an_array_on_one_device(capsys):
     ga.debug.visualize_array_sharding(gnp.zeros((4, 4)), scale=0.2)
     one = capsys.readouterr().out

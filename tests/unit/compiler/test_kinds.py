@@ -69,6 +69,7 @@ def test_a_scan_by_its_fold(shape, axis, reverse):
         np.testing.assert_allclose(np.asarray(ga.jit(f)(x)), wanted, rtol=1e-5)
 
 
+@pytest.mark.on_cpu("a primitive of one's own has a NumPy rule alone")
 @pytest.mark.parametrize(
     "fold",
     [

@@ -104,6 +104,7 @@ def test_residuals_of_checkpoints_are_logged(setting, caplog):
     assert "saving inputs with shapes" in caplog.text
 
 
+@pytest.mark.on_cpu("GPUs are chosen before the first is used")
 def test_gpus_are_chosen(setting, monkeypatch):
     monkeypatch.setattr(gpus, "_gpus", [])
     setting("jax_cuda_visible_devices", "2,0")

@@ -286,6 +286,7 @@ def test_every_setting_has_a_row():
         assert f"def {name}" in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.on_cpu("some effects are on its programs")
 @pytest.mark.parametrize("name", [n for n, row in EFFECTS.items() if not isinstance(row, str)])
 def test_a_setting_has_its_effect(name, request):
     value, effect = EFFECTS[name]

@@ -45,6 +45,7 @@ ELEMENTS = [
 ]
 
 
+@pytest.mark.on_cpu("kernels have no type for elements of three words")
 @pytest.mark.parametrize("shape,number,jit", ELEMENTS)
 def test_elements_move_like_numbers(shape, number, jit):
     dtype = made_of(shape, number)

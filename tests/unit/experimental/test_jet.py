@@ -131,6 +131,7 @@ GIVEN = {
 }
 
 
+@pytest.mark.on_cpu("a primitive of one's own has a NumPy rule alone")
 @pytest.mark.parametrize("give", GIVEN.values(), ids=GIVEN)
 def test_rules_of_users(give):
     # (a + b t + c t^2 + d t^3)^3, by the multiplication of polynomials.
@@ -145,6 +146,7 @@ def test_rules_of_users(give):
     np.testing.assert_allclose([value, *terms], 2 * cube, rtol=1e-12)
 
 
+@pytest.mark.on_cpu("a primitive of one's own has a NumPy rule alone")
 def test_rules_of_several_results_and_without_slopes():
     prim = Primitive("both")
     prim.multiple_results = True

@@ -391,6 +391,7 @@ def test_arguments_of_another_type_are_named():
             program.call(args, b=b)
 
 
+@pytest.mark.on_cpu("it calls a program for GPUs where there is none")
 def test_platforms_that_are_asked_for_are_held():
     # Functions of gpuarray.numpy count as jitted.
     program = export.export(gnp.sin, platforms=("tpu", "cuda"))(1.0)

@@ -52,9 +52,10 @@ def multiply_add():
 
 
 P = multiply_add()
-X = gnp.arange(6.0).reshape(2, 3)
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
+@pytest.mark.on_cpu("a primitive of one's own has a NumPy rule alone")
 def test_runs_everywhere():
     want = np.asarray(X) * 2 + 1
     two, one = gnp.full_like(X, 2), gnp.ones_like(X)
@@ -64,6 +65,7 @@ def test_runs_everywhere():
     assert "multiply_add" in str(ga.make_jaxpr(P.bind)(X, two, one))
 
 
+@pytest.mark.on_cpu("a primitive of one's own has a NumPy rule alone")
 def test_derivatives():
     f = lambda x: gnp.sum(P.bind(x, gnp.sin(x), x) ** 2)
     g = lambda x: gnp.sum((x * gnp.sin(x) + x) ** 2)
@@ -89,6 +91,7 @@ def test_a_missing_rule_is_named():
         pickle.dumps(bare)
 
 
+@pytest.mark.on_cpu("a primitive of one's own has a NumPy rule alone")
 def test_several_results():
     p = Primitive("divide_rest")
     p.multiple_results = True
@@ -121,6 +124,7 @@ def test_results_of_a_lowering_are_typed_as_the_primitive_says():
         assert found.dtype == np.int32 and not found.aval.weak_type and int(found) == 1
 
 
+@pytest.mark.on_cpu("a primitive of one's own has a NumPy rule alone")
 def test_a_lowering_that_builds_mlir_leaves_the_implementation():
     p = Primitive("shown")
     p.def_abstract_eval(lambda x: x)
@@ -132,6 +136,7 @@ def test_a_lowering_that_builds_mlir_leaves_the_implementation():
     np.testing.assert_array_equal(ga.jit(p.bind)(X), X + 1)
 
 
+@pytest.mark.on_cpu("a primitive of one's own has a NumPy rule alone")
 def test_short_ways():
     twice = Primitive("twice")
     twice.def_abstract_eval(lambda x: x)
@@ -365,6 +370,7 @@ def test_a_rule_that_gives_the_wrong_kind_of_avals_is_named(several):
 # ---- primitives and programs that libraries change ----
 
 
+@pytest.mark.on_cpu("a primitive of one's own has a NumPy rule alone")
 def test_a_subclass_says_the_rules_itself():
     class Both(core.Primitive):
         multiple_results = True

@@ -166,6 +166,7 @@ def test_donation_never_changes_a_view_of_the_buffer():
     np.testing.assert_array_equal(out, [1, 1, 1, 7, 1, 1, 1, 1])
 
 
+@pytest.mark.on_cpu("it looks at the address that NumPy sees")
 def test_donated_update_happens_in_place():
     x = gnp.zeros(1 << 20) + 1.0
     x.block_until_ready()
@@ -175,6 +176,7 @@ def test_donated_update_happens_in_place():
     assert float(out[3]) == 7.0 and float(out[4]) == 1.0
 
 
+@pytest.mark.on_cpu("it reads memory by its address")
 def test_memory_whose_address_was_told_is_not_donated():
     x = gnp.zeros(1 << 20) + 1.0
     address = x.unsafe_buffer_pointer()
@@ -337,6 +339,7 @@ def test_eval_shape_and_make_jaxpr():
     )
 
 
+@pytest.mark.on_cpu("elsewhere the argument itself is computed by a program")
 def test_cache_report_says_why():
     f = ga.jit(lambda x: x * 2)
     f(gnp.ones(3))

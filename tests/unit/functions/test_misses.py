@@ -170,6 +170,7 @@ def _primitive(f):
     return lambda n, x: prim.bind(x, n=n)
 
 
+@pytest.mark.on_cpu("a primitive of one's own has a NumPy rule alone")
 @pytest.mark.parametrize(
     "wrap",
     [_jitted, _jitted_by_name, _nested, _over_devices, _checkpointed, _composite, _primitive],

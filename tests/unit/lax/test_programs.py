@@ -21,6 +21,7 @@ def test_composite_is_a_named_unit_under_every_transform():
         lax.composite(lambda x: x, 3)
 
 
+@pytest.mark.on_cpu("its branch is taken")
 def test_platform_dependent():
     run = lambda x: lax.platform_dependent(x, cpu=lambda v: v + 1, cuda=lambda v: v + 2)
     assert float(run(1.0)) == float(ga.jit(run)(1.0)) == 2.0

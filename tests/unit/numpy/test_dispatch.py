@@ -322,6 +322,7 @@ def test_functions_without_counterpart_answer_as_for_numpy_arrays(tmp_path):
     assert type(special.erf(X)) is np.ndarray
 
 
+@pytest.mark.on_cpu("the buffer protocol is for the host's memory")
 def test_bytes_are_those_of_the_memory():
     x = gnp.arange(3, dtype="int16")
     assert bytes(x) == x.tobytes() == np.arange(3, dtype="int16").tobytes()

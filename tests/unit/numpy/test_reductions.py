@@ -366,6 +366,7 @@ def test_along_a_named_axis_with_masks_and_derivatives():
 # ---- running sums of many elements ----
 
 
+@pytest.mark.on_cpu("it adds in double precision; kernels add in blocks")
 @pytest.mark.parametrize("shape, axis", [((300_000,), 0), ((2, 5000, 3), 1), ((3000, 700), 0)])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])

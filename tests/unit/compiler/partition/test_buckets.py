@@ -172,6 +172,7 @@ def test_a_bucket_of_gathers_holds_what_the_network_says():
     assert network.bucket_bytes(COUNT, "all_gather") == 10000
 
 
+@pytest.mark.on_cpu("its programs are compared")
 @pytest.mark.parametrize("dtype", ["float16", "int8", "bool", "complex64", "float32"])
 def test_gathers_and_scattered_sums_keep_every_bit(dtype):
     """As alone, and as along an axis of vmap; also of no elements, and of scalars."""

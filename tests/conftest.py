@@ -18,7 +18,7 @@ collect_ignore = ["ecosystem"]
 
 CACHE = pytest.StashKey[str]()
 #: Rooms whose tests are about the CPU's ways to run a program.
-CPU_ROOMS = ("unit/backends/numpy", "unit/backends/native", "unit/compiler/native")
+CPU_ROOMS = ("unit/backends/numpy/", "unit/backends/native/", "unit/compiler/native/")
 DEVICES_NEEDED = 8
 
 # The same examples in every run: a failure that CI finds is a failure that everyone finds.
@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(config, items):
         skipped_markers.add("devices")
     kept, left_out = [], []
     for item in items:
-        if any(f"/tests/{room}/" in item.path.as_posix() for room in CPU_ROOMS):
+        if any(room in item.path.as_posix() for room in CPU_ROOMS):
             item.add_marker(pytest.mark.on_cpu("the room is the CPU's"))
         marked = any(m.name in skipped_markers for m in item.iter_markers())
         (left_out if marked else kept).append(item)

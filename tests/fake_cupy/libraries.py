@@ -158,6 +158,7 @@ def lu_factor(a: ndarray, overwrite_a=False, check_finite=True) -> tuple[ndarray
 def _lu_factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     (getrf,) = scipy.linalg.get_lapack_funcs(("getrf",), (a,))
     packed, pivots, info = getrf(a)
+    packed[np.isnan(packed)] = 0  # cuSOLVER's own choice of pivots loses them
     if info > 0:
         warnings.warn(f"Diagonal number {info} is exactly zero.", RuntimeWarning, stacklevel=2)
     return packed, pivots
@@ -171,9 +172,8 @@ def solve_triangular(
 
 
 def _solve_triangular(a: np.ndarray, b: np.ndarray, trans, lower, unit_diagonal) -> np.ndarray:
-    (trtrs,) = scipy.linalg.get_lapack_funcs(("trtrs",), (a, b))
-    found, info = trtrs(a, b, lower=lower, trans=trans, unitdiag=unit_diagonal)
-    return found if info == 0 else np.full_like(b, np.nan)
+    (trsm,) = scipy.linalg.get_blas_funcs(("trsm",), (a, b))  # it divides by zero
+    return trsm(1.0, a, b, lower=lower, trans_a=trans, diag=unit_diagonal)
 
 
 # ---- between devices and the host ----

@@ -11,6 +11,7 @@ $OUT. A command is one part, and takes at most 540 seconds.
 | `generic` | the laws of all primitives, in fourteen shares side by side | 2 times 9 minutes |
 | `tests` | all other tests that launch anything, a process for each file | 9 minutes |
 | `bench` | the suite of `python -m bench --gpu` | 9 minutes |
+| `least` | the programs of tests/least_bytes, ours and JAX's, one timed at a time | 9 minutes |
 | `sanitize` | compute-sanitizer on one program for each kind of kernel, the pool off | 5 minutes |
 | `repeat` | the golden kernels a hundred times: the same bits | 2 minutes |
 | `long` | every float32 through every function of one operand, against float64 | 9 minutes |

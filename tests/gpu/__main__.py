@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import importlib.util
 import json
 import os
 import re
@@ -43,11 +44,17 @@ NOTHING = set(
     "bench cli compat config coverage cubins cuda_text dtypes floors gpu_parts kernel_counts "
     "mesh nearness parity_harness project reference references simplify tree".split()
 )
+#: Rooms whose tests are about the CPU's ways to run a program.
+CPU_ROOMS = ("unit/backends/numpy/", "unit/backends/native/", "unit/compiler/native/")
 #: Seconds that a command may take, and that one thing in it may.
 BUDGET, LIMIT = 540.0, 280.0
 #: Shares of the generic tests. The number is fixed, so that a later run goes on with the same.
 SHARES = 14
-PARTS = "first devices quick generic tests bench sanitize repeat long".split()
+#: Shares of the programs of tests/least_bytes: they compile side by side.
+LEAST = 8
+PARTS = "first devices quick generic tests bench least sanitize repeat long".split()
+#: What the part `least` found, in one file.
+ONE = "least.json"
 #: The exit status of what goes on where it ended when it is run again.
 MORE = 3
 
@@ -84,6 +91,10 @@ def phases(part: str, folder: Path, budget: float, jobs: int) -> list[tuple[int,
         return [(max(jobs, min(SHARES, (os.cpu_count() or 2) - 2)), _shares(folder))]
     if part == "tests":
         return [(jobs, _test_files(folder))]
+    if part == "least":
+        # JAX afterwards: what it keeps of the memory is not there for us.
+        libraries = ["ours"] + ["jax"] * (importlib.util.find_spec("jax") is not None)
+        return [(LEAST, _timed(folder, library)) for library in libraries]
     if part == "repeat":
         return [(jobs, [Item(n, [*GOLDEN, "--repeat", "100", n]) for n in golden.all_programs()])]
     if part == "long":
@@ -114,8 +125,22 @@ def _shares(folder: Path) -> list[Item]:
     return made
 
 
+def _timed(folder: Path, library: str) -> list[Item]:
+    """The programs that move the least, by ours or by JAX."""
+    made = []
+    for k in range(LEAST):
+        report = folder / f"{library}-{k}.jsonl"
+        options = [f"--share={k}/{LEAST}", f"--results={report}"]
+        command = [sys.executable, "-m", "tests.gpu.least", *options]
+        command += ["--jax"] * (library == "jax")
+        made.append(Item(report.stem, command, report, BUDGET))
+    return made
+
+
 def launches(path: Path) -> bool:
     """Whether the tests of a file launch anything on a GPU."""
+    if any(room in path.as_posix() for room in CPU_ROOMS):
+        return False
     if path.stem.removeprefix("test_") in NOTHING or {"ecosystem", "generic"} & set(path.parts):
         return False
     return not ELSEWHERE.search(path.read_text(encoding="utf-8"))
@@ -166,9 +191,14 @@ def attempt(item: Item, folder: Path, limit: float) -> dict[str, Any]:
 
 
 def _counts(report: Path) -> dict[str, Any]:
-    """How many tests passed, and which did not; of shares also how many asked nothing of a GPU."""
+    """How many passed, and which did not; of shares of the tests also how many asked nothing of a
+    GPU.
+    """
     if report.suffix == ".jsonl":
         lines = shard.results_in(report)
+        if lines and "least" in lines[0]:
+            bad = [f"{x['name']}: {x['failed']}" for x in lines if "failed" in x]
+            return {"passed": len(lines) - len(bad), "failed": bad}
         outcomes = [line["outcome"] for line in lines]
         bad = [f"{x['id']}: {x['why'][-200:]}" for x in lines if x["outcome"] == "failed"]
         idle = sum(line["tickets"] == 0 for line in lines)
@@ -210,7 +240,12 @@ def run(
             text = json.dumps(summary, indent=1)
             for home in homes:
                 (home / f"gpu-{part}.json").write_text(text, encoding="utf-8")
-            for path in (*folder.glob("figures/*.*"), *folder.glob("*.jsonl")):
+            if part == "least":
+                lines = [
+                    x for path in sorted(folder.glob("*.jsonl")) for x in shard.results_in(path)
+                ]
+                (folder / ONE).write_text(json.dumps(lines), encoding="utf-8")
+            for path in (*folder.glob("figures/*.*"), *folder.glob("*.jsonl"), *folder.glob(ONE)):
                 for home in homes[1:]:
                     shutil.copy(path, home)
 

@@ -1,8 +1,9 @@
 """Times of the programs of tests/least_bytes: `python -m tests.gpu.least --share K/N [--jax]`.
 
-In: every N-th program from the K-th on. Out: a line of JSON each: seconds a call, the best of all
-rounds, beside the least bytes that it must move. Arguments are random. Programs compile side by
-side and are timed one at a time: whoever times holds a lock. `--jax` times JAX on the same texts.
+In: every N-th program from the K-th on, with random arguments. Out: a line of JSON each in the file
+RESULTS: seconds a call, the best of all rounds, beside the least bytes that it must move; a later
+run leaves out what has a line. Shares compile side by side, and time one program at a time: whoever
+times holds a lock. `--jax` times JAX on the same texts.
 """
 
 from __future__ import annotations
@@ -10,11 +11,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
-import functools
 import gc
 import importlib
-import importlib.abc
-import importlib.machinery
 import json
 import sys
 import time
@@ -25,11 +23,20 @@ from typing import Any
 
 import numpy as np
 
-CHAPTERS = "pointwise", "folds", "programs"
+import gpuarray as ga
+from bench import clocks
+from tests import golden
+from tests.gpu.shard import results_in
+from tests.least_bytes import folds, pointwise, programs, workload
+from tests.least_bytes.workload import Workload
+
+CHAPTERS = {**pointwise.CHAPTERS, **folds.CHAPTERS, **programs.CHAPTERS}
+#: The files that programs are made of.
+FILES = (golden, workload, pointwise, folds, programs)
 #: Numbers are drawn so often; longer arrays repeat them.
 DRAWN = 1 << 22
-#: Seconds that a program is timed.
-TIMED = 0.12
+#: Seconds that a program is timed, and between how many rounds.
+TIMED, ROUNDS = 0.12, (3, 40)
 #: What integers stay below, where it is not the length of the rows that they choose from.
 BELOW = {
     "mask of lengths": 8192, "one hot": 1000, "two of 4 bits in a byte": 256,
@@ -42,59 +49,32 @@ BELOW = {
 }  # fmt: skip
 
 
-class _Stub(types.ModuleType):
-    """A module of ours that JAX has none of; whatever is asked of it is an empty class."""
-
-    __path__: list[str] = []
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return type(name, (), {})
-
-
-class _InsteadOfOurs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Gives JAX's modules for ours: the texts of the programs say `gpuarray`."""
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if name.split(".")[0] == "gpuarray" or name == "tests.least_bytes":
-            return importlib.machinery.ModuleSpec(name, self, is_package=True)
-        return None
-
-    def create_module(self, spec: Any) -> types.ModuleType:
-        if spec.name == "tests.least_bytes":
-            package = types.ModuleType(spec.name)
-            package.__path__ = [str(Path(__file__).parents[1] / "least_bytes")]
-            return package
-        try:
-            return importlib.import_module("jax" + spec.name.removeprefix("gpuarray"))
-        except ImportError:
-            return _Stub(spec.name)
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        """Nothing: it is there."""
+def library(jax: bool) -> types.ModuleType:
+    """The library that is timed. If it is JAX, our modules are JAX's in the programs' files."""
+    if not jax:
+        return ga
+    for module in FILES:
+        for name, value in list(vars(module).items()):
+            package, _, rest = getattr(value, "__name__", "").partition(".")
+            if isinstance(value, types.ModuleType) and package == "gpuarray":
+                theirs = importlib.import_module(f"jax.{rest}" if rest else "jax")
+                setattr(module, name, theirs)
+    return importlib.import_module("jax")
 
 
-def workloads(jax: bool) -> dict[tuple[str, str], Any]:
-    """All programs; those of JAX are made of JAX's arrays and functions."""
-    if jax:
-        sys.meta_path.insert(0, _InsteadOfOurs())
-    made = {}
-    for name in CHAPTERS:
-        chapters = importlib.import_module(f"tests.least_bytes.{name}").CHAPTERS
-        for chapter, build in chapters.items():
-            made |= {(chapter, n): w for n, w in build().items()}
-    return made
+def workloads() -> dict[tuple[str, str], Workload]:
+    """All programs, by chapter and name."""
+    return {(c, n): w for c, build in CHAPTERS.items() for n, w in build().items()}
 
 
-def values(name: str, argument: Any, all_shapes: list[tuple[int, ...]]) -> np.ndarray:
-    """Random ones."""
+def values(name: str, argument: Any, rows: int) -> np.ndarray:
+    """Random numbers for an argument; the first argument has so many rows."""
     rng, shape, dtype = np.random.default_rng(0), argument.shape, np.dtype(argument.dtype)
     count = min(int(np.prod(shape)), DRAWN)
     if dtype.kind == "b":
         drawn = rng.random(count) < 0.5
     elif dtype.kind in "iu":
-        drawn = rng.integers(0, BELOW.get(name, all_shapes[0][0]), count)
+        drawn = rng.integers(0, BELOW.get(name, rows), count)
     elif dtype.kind == "c":
         drawn = rng.uniform(-1, 1, count) + 1j * rng.uniform(-1, 1, count)
     else:
@@ -102,8 +82,25 @@ def values(name: str, argument: Any, all_shapes: list[tuple[int, ...]]) -> np.nd
     if name == "sums of sorted segments" and dtype.kind == "i":
         drawn = np.sort(drawn)
     if name == "rows written" and dtype.kind == "i":
-        drawn = rng.permutation(all_shapes[0][0])[:count]  # each of them once
+        drawn = rng.permutation(rows)[:count]  # each of them once
     return np.resize(drawn.astype(dtype), shape)
+
+
+def arguments(name: str, one: Workload, module: Any, count: int) -> list[list[Any]]:
+    """Arguments on the device, `count` times."""
+    array = module.numpy.asarray
+    shapes = [a.shape for a in module.tree.leaves(one.arguments) if hasattr(a, "shape")]
+    made: dict[Any, np.ndarray] = {}
+
+    def there(a: Any) -> Any:
+        if not isinstance(a, module.ShapeDtypeStruct):
+            return a
+        key = (a.shape, np.dtype(a.dtype))
+        if key not in made:
+            made[key] = values(name, a, shapes[0][0])
+        return array(made[key])
+
+    return [list(module.tree.map(there, one.arguments)) for _ in range(count)]
 
 
 @contextlib.contextmanager
@@ -114,65 +111,21 @@ def alone(path: Path) -> Iterator[None]:
         yield
 
 
-def of_ours() -> tuple[Any, Any, Any, Any]:
-    """jit, wait, an array there, a map over trees."""
-    import gpuarray as ga
-    import gpuarray.numpy as gnp
-
-    return ga, gnp.asarray, ga.ShapeDtypeStruct, ga.tree
-
-
-def of_jax() -> tuple[Any, Any, Any, Any]:
-    """The same of JAX's."""
-    import jax
-    import jax.numpy as jnp
-
-    return jax, jnp.asarray, jax.ShapeDtypeStruct, jax.tree
-
-
-def sets_of(name: str, workload: Any, library: Any, count: int) -> list[list[Any]]:
-    """Arguments on the device, `count` times."""
-    _, array, structure, tree = library
-    shapes = [a.shape for a in tree.leaves(workload.arguments) if hasattr(a, "shape")]
-    made: dict[Any, np.ndarray] = {}
-
-    def there(a: Any) -> Any:
-        if not isinstance(a, structure):
-            return a
-        key = (a.shape, np.dtype(a.dtype))
-        if key not in made:
-            made[key] = values(name, a, shapes)
-        return array(made[key])
-
-    return [list(tree.map(there, workload.arguments)) for _ in range(count)]
-
-
-def measured(name: str, workload: Any, library: Any, lock: Path, jax: bool) -> dict[str, Any]:
+def measured(name: str, one: Workload, module: Any, lock: Path) -> dict[str, Any]:
     """Seconds of a program, alone on the GPU."""
-    from bench import clocks
-
-    module, _, structure, tree = library
-    nbytes = sum(
-        int(np.prod(a.shape)) * np.dtype(a.dtype).itemsize
-        for a in tree.leaves(workload.arguments)
-        if isinstance(a, structure)
-    )
-    count = min(16, clocks.how_many_sets(nbytes))
-    sets = sets_of(name, workload, library, count)
-    wait = functools.partial(_wait, module, tree)
-    run = module.jit(workload.function)
+    given = [a for a in module.tree.leaves(one.arguments) if hasattr(a, "dtype")]
+    nbytes = sum(int(np.prod(a.shape)) * np.dtype(a.dtype).itemsize for a in given)
+    # Several sets of arguments, so that none is found in the cache.
+    sets = arguments(name, one, module, min(16, clocks.how_many_sets(nbytes)))
+    wait, run = module.block_until_ready, module.jit(one.function)
     start = time.perf_counter()
     wait(run(*sets[0]))
     found: dict[str, Any] = {"first": time.perf_counter() - start}
     call = clocks.in_turn(run, sets, lambda x: x)
     with alone(lock):
-        clock = None if jax else clocks.clock_of("ours")
-        samples = clocks.timed(call, wait, clock, TIMED, (3, 40))
+        clock = clocks.clock_of("ours") if module is ga else None
+        samples = clocks.timed(call, wait, clock, TIMED, ROUNDS)
     return found | {kind: min(times) for kind, times in samples.items()}
-
-
-def _wait(module: Any, tree: Any, result: Any) -> Any:
-    return module.block_until_ready(result)
 
 
 def main() -> int:
@@ -180,28 +133,29 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--share", default="0/1")
     parser.add_argument("--jax", action="store_true")
-    parser.add_argument("--lock", type=Path, default=Path("build/gpu/least.lock"))
+    parser.add_argument("--results", type=Path, default=Path("build/gpu/least.jsonl"))
     parser.add_argument("--only", default="")
     args = parser.parse_args()
     k, n = map(int, args.share.split("/"))
-    args.lock.parent.mkdir(parents=True, exist_ok=True)
-    library = of_jax() if args.jax else of_ours()
-    each = list(workloads(args.jax).items())[k::n]
-    for (chapter, name), workload in each:
-        if args.only not in name:
+    args.results.parent.mkdir(parents=True, exist_ok=True)
+    done = {(x["chapter"], x["name"]) for x in results_in(args.results)}
+    module = library(args.jax)
+    good = True
+    for (chapter, name), one in list(workloads().items())[k::n]:
+        if args.only not in name or (chapter, name) in done:
             continue
-        started = time.perf_counter()
-        line = {"chapter": chapter, "name": name, "least": workload.least, "jax": args.jax}
+        line = {"chapter": chapter, "name": name, "least": one.least, "jax": args.jax}
         try:
-            line |= measured(name, workload, library, args.lock, args.jax)
+            line |= measured(name, one, module, args.results.with_name("least.lock"))
         except Exception as error:
-            line["failed"] = f"{type(error).__name__}: {error}"[:600]
+            line["failed"], good = f"{type(error).__name__}: {error}"[:600], False
+            print(f"{name}: {line['failed']}", flush=True)
         gc.collect()
-        if not args.jax:
-            library[0].free()
-        line["took"] = time.perf_counter() - started
-        print(json.dumps(line), flush=True)
-    return 0
+        if module is ga:
+            ga.free()
+        with args.results.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(line) + "\n")
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

@@ -9,8 +9,6 @@ from tests import golden
 from tests.golden import shape
 from tests.least_bytes.workload import BF, F16, F32, I8, INT, Workload, bytes_of
 
-KEY = ga.random.key(0)
-
 
 def black_scholes(price, strike, years):
     """Values of a call and of a put."""
@@ -230,7 +228,7 @@ def patches(x, mean):
 
 def random_numbers() -> dict[str, Workload]:
     """Drawn in the kernel that uses them."""
-    big, key, logits = shape(F32, 1 << 26), KEY, shape(F32, 8192, 8192)
+    big, key, logits = shape(F32, 1 << 26), ga.random.key(0), shape(F32, 8192, 8192)
     random = ga.random
     return {
         "uniform": Workload(lambda k: random.uniform(k, (1 << 28,)), (key,), 4 << 28),

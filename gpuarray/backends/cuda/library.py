@@ -166,6 +166,19 @@ def _each(function: Callable[[Any], Sequence]) -> Callable[[Any], list]:
     return run
 
 
+def _of_finite(function: Callable[[Any], Sequence]) -> Callable[[Any], tuple]:
+    """Extend a function of a matrix by nan for one that is not finite, on which cuSOLVER's
+    iterations may not end, and return what they please.
+    """
+
+    def run(a):
+        finite = cupy.all(cupy.isfinite(a))
+        found = function(cupy.where(finite, a, a.dtype.type(0)))
+        return tuple(cupy.where(finite, x, x.dtype.type(np.nan)) for x in found)
+
+    return run
+
+
 # The dtypes of cuSOLVER's factorisations.
 def _factorised(avals) -> None:
     if avals[0].size == 0 or avals[0].dtype.name not in (
@@ -219,7 +232,12 @@ def _lu_parts(a):
     if aval_of(a).size == 0:
         raise NoKernel("nothing to factorise")
     packed, pivots = packed_lu_p.bind(a)
-    size = aval_of(a).shape[-2]
+    # cuSOLVER makes of nan what its choice of pivots makes of it: on the host all is nan.
+    aval, axes = aval_of(a), tuple(range(aval_of(a).ndim - 2))
+    known = do.reduce_and(do.eq(a, a), axes=(aval.ndim - 2, aval.ndim - 1), out_sharding=None)
+    known = do.broadcast_in_dim(known, shape=aval.shape, broadcast_dimensions=axes, sharding=None)
+    packed = do.select_n(known, products.full(np.nan, aval.dtype, aval.shape), packed)
+    size = aval.shape[-2]
     return [packed, pivots, do.lu_pivots_to_permutation(pivots, permutation_size=size)]
 
 
@@ -250,7 +268,7 @@ def _eigh(avals, *, lower: bool, subset_by_index, **_):
         values, vectors = cupy.linalg.eigh(a, UPLO="L" if lower else "U")
         return vectors[:, part], values[part]
 
-    return _each(one)
+    return _each(_of_finite(one))
 
 
 def _eig(avals, *, compute_left_eigenvectors, compute_right_eigenvectors, **params):
@@ -262,19 +280,17 @@ def _eig(avals, *, compute_left_eigenvectors, compute_right_eigenvectors, **para
     matrix = ShapedArray(avals[0].shape[-2:], avals[0].dtype)
 
     def one(a):
-        finite = cupy.all(cupy.isfinite(a))  # the iteration may not end on inf or nan
         try:
-            values, vectors = cupy.linalg.eig(cupy.where(finite, a, a.dtype.type(0)))
+            values, vectors = cupy.linalg.eig(a)
         except RuntimeError as error:
             if is_failure(error):
                 raise
             # This cuSOLVER has no such routine: compute on the host.
             found = registry["eig"].numpy_function([matrix], params)(cupy.asnumpy(a))
             return tuple(map(cupy.asarray, found))
-        out = (values, vectors) if compute_right_eigenvectors else (values,)
-        return tuple(cupy.where(finite, x, x.dtype.type(np.nan)) for x in out)
+        return (values, vectors) if compute_right_eigenvectors else (values,)
 
-    return _each(one)
+    return _each(_of_finite(one))
 
 
 def _svd(avals, *, full_matrices: bool, compute_uv: bool, subset_by_index, **_):
@@ -288,7 +304,7 @@ def _svd(avals, *, full_matrices: bool, compute_uv: bool, subset_by_index, **_):
         u, s, vt = cupy.linalg.svd(a, full_matrices=full_matrices)
         return (s[part], u, vt) if full_matrices else (s[part], u[:, part], vt[part])
 
-    return _each(one)
+    return _each(_of_finite(one))
 
 
 def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diagonal):

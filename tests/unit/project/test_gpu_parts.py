@@ -9,10 +9,13 @@ import sys
 import pytest
 
 import gpuarray as ga
+import gpuarray.numpy as gnp
 from gpuarray.backends.cuda import device
 from tests.fake_cupy import installed
 from tests.gpu import __main__ as parts
-from tests.gpu import devices, first, golden, shard
+from tests.gpu import devices, first, golden, least, shard
+from tests.least_bytes import measured, pointwise
+from tests.least_bytes.workload import Workload
 from tests.support import simulated
 from tests.support.exchanges import BODIES, machine
 
@@ -87,11 +90,77 @@ def test_programs_run_without_a_pool(fake_gpu):
     assert ga.memory_stats(ga.devices()[0])["bytes_in_use"] == 0
 
 
+def test_programs_of_trees_and_keys_are_compared(fake_gpu, monkeypatch):
+    shapes = [ga.ShapeDtypeStruct((5 + i,), "float32") for i in range(2)]
+    summed = lambda xs, key: [x + ga.random.bits(key, x.shape) % 2 for x in xs]
+    monkeypatch.setattr(
+        golden, "all_programs", lambda: {"tree": (summed, (shapes, ga.random.key(0)))}
+    )
+    assert golden.compare("tree")["ok"]
+
+
+LEAST = {
+    ("Maps", name): Workload(
+        lambda x, i: x * 2 + i, [ga.ShapeDtypeStruct((40,), d) for d in "fi"], 480
+    )
+    for name in ("a x + y", "other", "broken")
+}
+
+
+def test_programs_are_timed_once(fake_gpu, monkeypatch, tmp_path, capsys):
+    one = LEAST["Maps", "broken"]
+    broken = one._replace(function=lambda x, i: x @ gnp.ones((3, 4)))
+    monkeypatch.setattr(least, "workloads", lambda: LEAST | {("Maps", "broken"): broken})
+    monkeypatch.setattr(least, "TIMED", 1e-3)
+    results = tmp_path / "ours-0.jsonl"
+    for share, names in (("0/2", ["a x + y", "broken"]), ("0/1", ["a x + y", "broken", "other"])):
+        monkeypatch.setattr(sys, "argv", ["least", f"--share={share}", f"--results={results}"])
+        assert least.main() == (share == "0/2")  # what failed once is not tried again
+        lines = shard.results_in(results)
+        assert [x["name"] for x in lines] == names
+    assert "broken: TypeError" in capsys.readouterr().out
+    assert all((x["wall"] > 0 and x["first"] > 0) != ("failed" in x) for x in lines if "wall" in x)
+    assert parts._counts(results)["passed"] == 2 and len(parts._counts(results)["failed"]) == 1
+
+
+def test_the_times_of_jax_are_those_of_its_modules(monkeypatch):
+    names = ["jax", *(f"jax.{n}" for n in ("numpy", "lax", "nn", "ops", "random"))]
+    for name in names:
+        monkeypatch.setitem(sys.modules, name, type(sys)(name))
+    for module in least.FILES:
+        for name, value in list(vars(module).items()):
+            monkeypatch.setattr(module, name, value)  # put back afterwards
+    assert least.library(True) is sys.modules["jax"] and pointwise.ga is sys.modules["jax"]
+    assert pointwise.gnp is sys.modules["jax.numpy"]
+    assert not any(v.__name__.startswith("gpuarray") for v in vars(pointwise).values()
+                   if isinstance(v, type(sys)))  # fmt: skip
+
+
+def test_times_become_a_table():
+    lines = [
+        {
+            "chapter": "Maps",
+            "name": "a x + y",
+            "least": 300,
+            "jax": False,
+            "device": 3e-6,
+            "wall": 9,
+        },
+        {"chapter": "Maps", "name": "a x + y", "least": 300, "jax": True, "wall": 6e-6},
+        {"chapter": "Rows", "name": "sums", "least": 100, "jax": False, "wall": 4e-6},
+        {"chapter": "Rows", "name": "sums", "least": 100, "jax": True, "failed": "so"},
+    ]
+    rows = [line.split(" | ") for line in measured.table(lines).splitlines()]
+    assert ["| a x + y", "3.0", "3.0", "6.0", "1.00", "2.00 |"] in rows
+    assert ["| sums", "1.0", "4.0", "", "0.25", " |"] in rows
+    assert ["## Rows"] in rows
+
+
 def test_files_that_launch_nothing_are_left_out():
     files = sorted((parts.ROOT / "tests" / "unit").rglob("test_*.py"))
     launching = {path.stem.removeprefix("test_"): parts.launches(path) for path in files}
     assert launching["lazy"] and launching["random"]
-    for name in "project fake_cupy simulator cuda_text".split():
+    for name in "project fake_cupy simulator cuda_text written_loops native_loops".split():
         assert not launching[name]
     names = [path.stem.removeprefix("test_") for path in files]
     assert all(names.count(name) == 1 for name in parts.NOTHING)

@@ -23,6 +23,7 @@ from gpuarray.config import state
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Atom, Eqn, Graph, storage_dtype
+from gpuarray.core.layout import unclear_is_whole
 from gpuarray.errors import FallbackError, FallbackWarning
 from gpuarray.primitives.random.ops import implementation
 
@@ -37,7 +38,9 @@ def parts_graph(parts: Callable[..., Any], eqn: Eqn, first: Sequence[ShapedArray
         out = parts(*values)
         return list(out) if eqn.primitive.multiple_results else [out]
 
-    return graph_of(fun, [*first, *(a.aval for a in eqn.invars)], eqn.primitive.name)
+    # Numbers of the parts' own are with the operands, in whichever memory those are.
+    with unclear_is_whole():
+        return graph_of(fun, [*first, *(a.aval for a in eqn.invars)], eqn.primitive.name)
 
 
 def drawing(eqn: Eqn, inside: Callable[..., Any], gpu: Gpu) -> Callable[..., Any]:

@@ -117,6 +117,7 @@ def test_sums_are_kept_wide():
     assert float(lax.dot(unit, unit.T, preferred_element_type=np.float32)[0, 0]) == 3
 
 
+@pytest.mark.on_cpu("kernels compute some products in float32")
 def test_precision_words():
     words = {"highest": 2, "float32": 2, "tensorfloat32": 1, "default": 0, None: 0}
     assert all(lax.Precision(w).value == v for w, v in words.items())
@@ -300,6 +301,7 @@ def test_patches_and_local_kernels():
     )
 
 
+@pytest.mark.on_cpu("kernels multiply no bools")
 def test_half_and_bool_convolutions():
     x = np.full((1, 1, 600), 1, BF16)
     assert float(lax.conv_general_dilated(x, x, (1,), "VALID")[0, 0, 0]) == 600

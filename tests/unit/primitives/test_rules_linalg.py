@@ -211,6 +211,7 @@ KEYED = {
 BY_KEY = [impl for impl in implementations if not impl.endswith("rbg")]
 
 
+@pytest.mark.on_cpu("kernels reject numbers by some generators only")
 @pytest.mark.parametrize("impl", BY_KEY)
 @pytest.mark.parametrize("name", KEYED)
 def test_every_key_makes_its_own_numbers(name, impl):

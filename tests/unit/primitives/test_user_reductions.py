@@ -172,6 +172,7 @@ def _same(got, wanted):
         np.testing.assert_allclose(np.asarray(g), w, rtol=2e-7)
 
 
+@pytest.mark.on_cpu("a fold of one's own may have a NumPy rule alone")
 @pytest.mark.parametrize(("shape", "axes"), LADDER, ids=str)
 def test_eager_and_jit(shape, axes):
     x = _numbers(shape)

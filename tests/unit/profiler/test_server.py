@@ -38,6 +38,7 @@ def busy():
     thread.join()
 
 
+@pytest.mark.on_cpu("the program is traced there")
 def test_a_trace_of_a_running_program(server, busy, tmp_path, capsys):
     collect_profile.collect_profile(server.port, 100, log_dir=tmp_path)
     (path,) = [p for p in tmp_path.rglob("*.gz") if p.name != "perfetto_trace.json.gz"]
@@ -46,6 +47,7 @@ def test_a_trace_of_a_running_program(server, busy, tmp_path, capsys):
     assert {"turn", "jit <lambda>"} <= {e["name"] for e in events if e["ph"] == "X"}
 
 
+@pytest.mark.on_cpu("the program is traced there")
 def test_the_command_and_its_levels(server, busy, tmp_path, capsys):
     words = [str(server.port), "50", "--log_dir", str(tmp_path), "--host_tracer_level", "1"]
     collect_profile.main([*words, "--device_tracer_level=0"])

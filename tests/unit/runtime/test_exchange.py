@@ -62,6 +62,7 @@ def test_c_functions_in_programs():
     assert [float(v) for v in ga.jit(effect)(x[:2])] == [0, 1]
 
 
+@pytest.mark.on_cpu("handlers are functions of the host")
 def test_what_is_not_taken_says_so():
     with pytest.raises(NotImplementedError, match="api_version=2"):
         ga.ffi.register_ffi_target("later", axpy, api_version=2)
@@ -77,6 +78,7 @@ def test_what_is_not_taken_says_so():
         ga.ffi.ffi_call("test_axpy", ga.ShapeDtypeStruct((4,), "float32"))(scale=2)
 
 
+@pytest.mark.on_cpu("NumPy takes the host's memory")
 def test_dlpack():
     x = np.arange(3, dtype=np.float32)
     np.testing.assert_array_equal(ga.dlpack.from_dlpack(x), x)

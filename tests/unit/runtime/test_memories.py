@@ -137,6 +137,7 @@ def test_shardings_of_programs():
     assert compiled.output_shardings == pinned and kind(compiled(there())) == "pinned_host"
 
 
+@pytest.mark.on_cpu("a GPU has no such memory")
 def test_pages_that_may_be_swapped_out_are_as_a_devices():
     unpinned = SingleDeviceSharding(there().device, memory_kind="unpinned_host")
     x = ga.device_put(VALUES, unpinned)

@@ -67,6 +67,7 @@ def test_traced_values_have_no_traceback():
         ga.jit(lambda x: x.traceback)(gnp.ones(3))
 
 
+@pytest.mark.on_cpu("it has several devices")
 def test_devices_share_a_client():
     device = ga.devices("cpu")[0]
     client = device.client

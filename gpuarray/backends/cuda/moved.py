@@ -150,6 +150,13 @@ def _matrices(eqn: Eqn) -> Cost:
     return _routine(eqn).replace(launches=math.prod(stack) + stacked)
 
 
+def _iterated(eqn: Eqn) -> Cost:
+    """The same, with tests for numbers that are not finite before and behind each call."""
+    tests = 3 + len(eqn.outvars)
+    found = _matrices(eqn)
+    return found.replace(launches=found.launches + tests * math.prod(eqn.invars[0].aval.shape[:-2]))
+
+
 def _triangular(eqn: Eqn) -> Cost:
     """The same for solutions of triangular systems, of which a single one counts as a stack too."""
     return _routine(eqn).replace(launches=math.prod(eqn.invars[0].aval.shape[:-2]) + 1)
@@ -200,8 +207,8 @@ ROUTINES: dict[str, Callable[[Eqn], Cost]] = {
     "packed_lu": _matrices,
     "geqrf": _matrices,
     "qr": _matrices,
-    "eig": _matrices,
-    "eigh": _matrices,
-    "svd": _matrices,
+    "eig": _iterated,
+    "eigh": _iterated,
+    "svd": _iterated,
     "triangular_solve": _triangular,
 }

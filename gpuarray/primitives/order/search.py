@@ -7,7 +7,7 @@ read. nan sorts last and -0.0 equals 0.0, as in `sort`.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -62,7 +62,7 @@ def _searchsorted(ordered: np.ndarray, query: np.ndarray, *, side: Side, dtype):
 
 def _ranks(*arrays: np.ndarray) -> list[np.ndarray]:
     """Return integers that order as complex numbers do in `sort`: equal where these are."""
-    every = np.concatenate([x.reshape(-1) for x in arrays])
+    every: Any = np.concatenate([x.reshape(-1) for x in arrays])
     order = np.lexsort([every.imag, every.real])
     first, second = every[order][:-1], every[order][1:]
     same = [(a == b) | ((a != a) & (b != b)) for a, b in

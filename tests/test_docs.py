@@ -18,6 +18,8 @@ import pytest
 
 from tests.support.keywords import registrations_put_back
 
+pytestmark = pytest.mark.on_cpu("examples show its devices, and its last digits")
+
 ROOT = Path(__file__).resolve().parents[1]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 COMPILER = any(map(shutil.which, ("g++", "clang++")))

@@ -58,7 +58,7 @@ TYPES = {
 _HELD = {
     name: "float" if name.startswith(("float", "bfloat")) else "int"
     for name, kind in TYPES.items()
-    if kind.startswith("ga_") and not name.startswith("complex")
+    if kind.startswith("ga_") and kind not in ("ga_c64", "ga_c128")
 }
 # bfloat16 has instructions whose results are rounded at once; the texts that come to them.
 ROUNDED_AT_ONCE = {

@@ -349,3 +349,8 @@ def test_guards_may_log(level, caplog):
         implicit = len(caplog.records)
         ga.device_put(np.ones(3))
     assert implicit == 1 and len(caplog.records) == 1 + (level == "log_explicit")
+
+
+@pytest.mark.on_cpu("it is about that mark")
+def test_tests_about_the_cpu_find_no_other_device():
+    assert {d.platform for d in ga.devices()} == {"cpu"} == {gnp.ones(2).device.platform}

@@ -3,6 +3,7 @@
 In: the stand-in for CuPy, commands that end in every way. Out: answers, files, lines.
 """
 
+import json
 import subprocess
 import sys
 
@@ -154,6 +155,26 @@ def test_times_become_a_table():
     assert ["| a x + y", "3.0", "3.0", "6.0", "1.00", "2.00 |"] in rows
     assert ["| sums", "1.0", "4.0", "", "0.25", " |"] in rows
     assert ["## Rows"] in rows
+
+
+def test_times_of_all_shares_come_back_as_one_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("OUT", str(tmp_path / "out"))
+    (tmp_path / "out").mkdir()
+    line = {"chapter": "Maps", "name": "a x + y", "least": 1, "jax": False, "wall": 1.0}
+    write = "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text(sys.argv[2])"
+    items = []
+    for name in ("ours-0", "jax-0"):
+        report = tmp_path / f"{name}.jsonl"
+        text = json.dumps(line | {"jax": name == "jax-0"})
+        items.append(
+            parts.Item(name, [sys.executable, "-c", write, str(report), text + "\n"], report)
+        )
+    said = []
+    assert parts.run("least", [(1, items)], tmp_path, 60.0, said.append) == 0
+    assert "ours-0: ok, 1 passed, 0 failed" in said[0]
+    found = json.loads((tmp_path / "out" / "least.json").read_text())
+    assert sorted(x["jax"] for x in found) == [False, True]
+    assert "| a x + y |" in measured.table(measured.lines_in(tmp_path / "out" / "least.json"))
 
 
 def test_files_that_launch_nothing_are_left_out():

@@ -109,8 +109,8 @@ template <int TURNS> GA_INLINE float ga_circular(float x) {
     const float shifted = fmaf(x, 0.636619772f, 12582912.0f), n = shifted - 12582912.0f;  // n is in the last bits
     const unsigned quarter = __float_as_uint(shifted) + (unsigned)TURNS;
     const float r = fmaf(n, -5.39030295e-15f, fmaf(n, -7.54978942e-08f, fmaf(n, -1.57079625f, x))), z = r * r;
-    const float s = fmaf(  // adding 0 makes -0 of a sine's sign
-        fmaf(r, z, 0.0f), ga_horner(z, 2.71808426e-06f, -0.000198393085f, 0.00833332911f, -0.166666672f), r);
+    // Adding 0 makes 0 of -0, and then the sine of -0 is -0.
+    const float s = fmaf(fmaf(r, z, 0.0f), ga_horner(z, -0.00019514958f, 0.00833215844f, -0.166666552f), r);
     const float c = fmaf(z, ga_horner(z, 2.43831455e-05f, -0.00138866773f, 0.0416666195f, -0.5f), 1.0f);
     return __uint_as_float(__float_as_uint(quarter & 1u ? c : s) ^ (quarter << 30 & 0x80000000u));
 }

@@ -20,6 +20,11 @@
 #define GA_LONG_DOUBLE(name, function) GA_INLINE double name(double x) { return function(x); }
 #define GA_LONG_CALLED_DOUBLE(name, function) GA_OUTLINE double name(double x) { return function(x); }
 
+//@ ga_fma
+// a * b + c, in one rounding.
+GA_INLINE float ga_fma(float a, float b, float c) { return fmaf(a, b, c); }
+GA_INLINE double ga_fma(double a, double b, double c) { return fma(a, b, c); }
+
 //@ ga_horner
 // A polynomial by Horner's scheme, coefficients from the highest power down.
 template <class... C> GA_INLINE float ga_horner(float x, float first, C... rest) {

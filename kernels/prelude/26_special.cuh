@@ -5,7 +5,7 @@
 template <int N, class T> GA_INLINE T ga_polynomial(T x, const T (&c)[N]) {
     T out = c[0];
 #pragma unroll
-    for (int i = 1; i < N; ++i) out = out * x + c[i];
+    for (int i = 1; i < N; ++i) out = ga_fma(out, x, c[i]);
     return out;
 }
 

@@ -121,6 +121,8 @@ class Applied(Struct, eq=False):
     are the types of `aval` as a value and in memory; {uint32} etc. are the types of those dtypes.
     `each` is a function of native code that does the same for a row of the last operand: it takes
     the operands before that, the row, where results go, and how many there are.
+    `halved` is the template of a kernel in which a thread computes the elements at i and at i plus
+    half of all `count` places, if both come of the same work; in it, `u` is the half, 0 or 1.
     """
 
     operands: tuple[Access, ...]
@@ -128,6 +130,8 @@ class Applied(Struct, eq=False):
     places: tuple[Index, ...] = ()
     template: str = ""
     each: str = ""
+    halved: str = ""
+    count: int = 0
     eqn: Eqn | None = None
     number: int = 0
 

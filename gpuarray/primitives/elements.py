@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import count
+from typing import Any
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
@@ -31,10 +32,15 @@ _numbers = count(-1, -1)
 
 
 def called(
-    eqn: Eqn, template: str, operands: Sequence[Access], places: Places = (), number: int = 0
+    eqn: Eqn,
+    template: str,
+    operands: Sequence[Access],
+    places: Places = (),
+    number: int = 0,
+    **more: Any,
 ) -> Access:
-    """Return result `number` as a call written by a template (see `Applied`)."""
-    return Applied(tuple(operands), eqn.outvars[number].aval, tuple(places), template)
+    """Return result `number` as a call written by a template; `more` are fields of `Applied`."""
+    return Applied(tuple(operands), eqn.outvars[number].aval, tuple(places), template, **more)
 
 
 # ---- pieces and windows ----

@@ -5,22 +5,22 @@
 template <int N, class T> GA_INLINE T ga_polynomial(T x, const T (&c)[N]) {
     T out = c[0];
 #pragma unroll
-    for (int i = 1; i < N; ++i) out = out * x + c[i];
+    for (int i = 1; i < N; ++i) out = ga_fma(out, x, c[i]);
     return out;
 }
 
 //@ ga_erf_inv
 // Polynomials in w = -log(1 - x x) by M. Giles, "Approximating the erfinv function" (2012): a middle and tails.
 GA_INLINE float ga_erf_inv(float x) {
-    const float middle[9] = {
-        2.81022636e-08f, 3.43273939e-07f, -3.5233877e-06f, -4.39150654e-06f, 0.00021858087f,
-        -0.00125372503f, -0.00417768164f, 0.246640727f, 1.50140941f};
-    const float tail[9] = {
-        -0.000200214257f, 0.000100950558f, 0.00134934322f, -0.00367342844f, 0.00573950773f,
-        -0.0076224613f, 0.00943887047f, 1.00167406f, 2.83297682f};
-    const float w = -log1pf(-x * x);
-    if (w == GA_INFF) return x * GA_INFF;
-    return x * (w < 5.0f ? ga_polynomial(w - 2.5f, middle) : ga_polynomial(sqrtf(w) - 3.0f, tail));
+    // An absolute error of w counts little. x x is rounded, as it is where JAX computes normal numbers.
+    const float log = ga_near_log2(1.0f - x * x);
+    const float near = ga_horner(
+        fmaf(log, -0.693147181f, -2.5f), 2.81022636e-08f, 3.43273939e-07f, -3.5233877e-06f, -4.39150654e-06f,
+        0.00021858087f, -0.00125372503f, -0.00417768164f, 0.246640727f, 1.50140941f);
+    const float far = ga_horner(
+        ga_near_sqrt(log * -0.693147181f) - 3.0f, -0.000200214257f, 0.000100950558f, 0.00134934322f, -0.00367342844f,
+        0.00573950773f, -0.0076224613f, 0.00943887047f, 1.00167406f, 2.83297682f);
+    return x * ga_below(log, -7.21347523f, fabsf(x) == 1.0f ? GA_INFF : far, near);  // where w is 5
 }
 
 //@ ga_erf_inv_double if ga_erf_inv

@@ -41,7 +41,7 @@ template <class T> GA_INLINE T ga_random_bits(unsigned long long key, unsigned l
 // Word i of the original stream of SIZE words: words i and i + SIZE / 2 are one pair.
 template <unsigned SIZE> GA_INLINE unsigned ga_random_word(unsigned long long key, unsigned i) {
     const unsigned half = SIZE / 2u + SIZE % 2u, first = i < half ? i : i - half;
-    const unsigned second = half + first < SIZE ? half + first : 0u;
+    const unsigned second = SIZE % 2u == 0u || half + first < SIZE ? half + first : 0u;
     const ga_pair p = ga_threefry((unsigned)key, (unsigned)(key >> 32), first, second);
     return i < half ? p.x : p.y;
 }
@@ -49,13 +49,22 @@ template <unsigned SIZE> GA_INLINE unsigned ga_random_word(unsigned long long ke
 //@ ga_random_old_bits
 // Element i of N from the original stream: wide ones of two words far apart, narrow ones cut from one.
 template <class T, unsigned N> GA_INLINE T ga_random_old_bits(unsigned long long key, unsigned i) {
-    if constexpr (sizeof(T) == 8) {
-        const unsigned long long high = ga_random_word<2u * N>(key, i);
-        return high << 32 | ga_random_word<2u * N>(key, N + i);
+    if constexpr (sizeof(T) == 8) {  // both words of a pair
+        const ga_pair p = ga_threefry((unsigned)key, (unsigned)(key >> 32), i, N + i);
+        return (unsigned long long)p.x << 32 | p.y;
     } else {
         const unsigned a_word = 4u / sizeof(T), words = N / a_word + (N % a_word != 0);
         return (T)(ga_random_word<words>(key, i / a_word) >> i % a_word * 8u * sizeof(T));
     }
+}
+
+//@ ga_random_half_bits
+// The same for an element of half `u` of an even number of words: a thread that has the elements of both halves
+// computes their words, which are a pair, once.
+template <class T, unsigned N> GA_INLINE T ga_random_half_bits(unsigned long long key, unsigned i, unsigned u) {
+    const unsigned a_word = 4u / sizeof(T), half = N / a_word / 2u, first = (i - u * (N / 2u)) / a_word;
+    const ga_pair p = ga_threefry((unsigned)key, (unsigned)(key >> 32), first, half + first);
+    return (T)((u == 0u ? p.x : p.y) >> i % a_word * 8u * sizeof(T));
 }
 
 //@ ga_key

@@ -47,6 +47,12 @@ BELOW = {
     "means of 1000 groups": 1000, "bins of 8 columns": 100, "columns by number": 1024,
     "step of a cache, donated": 4096,
 }  # fmt: skip
+#: Programs that take roots or logarithms of what is positive: a GPU calls a function for those of
+#: negative numbers, and for quotients of nan.
+POSITIVE = {
+    "Black-Scholes", "Adam", "Adam, 218 arrays", "LAMB, 218 arrays", "batch norm",
+    "rows and columns of squares",
+}  # fmt: skip
 
 
 def library(jax: bool) -> types.ModuleType:
@@ -78,7 +84,7 @@ def values(name: str, argument: Any, rows: int) -> np.ndarray:
     elif dtype.kind == "c":
         drawn = rng.uniform(-1, 1, count) + 1j * rng.uniform(-1, 1, count)
     else:
-        drawn = rng.uniform(-1, 1, count)
+        drawn = rng.uniform(0.1 if name in POSITIVE else -1, 1, count)
     if name == "sums of sorted segments" and dtype.kind == "i":
         drawn = np.sort(drawn)
     if name == "rows written" and dtype.kind == "i":

@@ -42,8 +42,9 @@ FUNCTIONS |= {
 }
 FUNCTIONS["rsqrt"] = (lax.rsqrt, "rsqrt")
 FUNCTIONS["logistic"] = (lax.logistic, "special.expit")
-#: Units in the last place that are allowed; others may be off by 4.
-LIMITS = {"lgamma": 64, "digamma": 256, "erf_inv": 8, "erfc": 16}
+#: Units in the last place that are allowed; others may be off by 4. In the tails of erf_inv x x is
+#: rounded as JAX rounds it, so that normal numbers are the same: 1 - x x has lost digits there.
+LIMITS = {"lgamma": 64, "digamma": 256, "erf_inv": 80, "erfc": 16}
 LIMITS |= dict.fromkeys("sqrt floor ceil trunc rint square reciprocal".split(), 0.5001)
 
 

@@ -14,6 +14,8 @@ from gpuarray.compiler.fuse.group import Load, members_in_order
 from gpuarray.compiler.lower.kernel import Map, Tiles
 from gpuarray.compiler.lower.schedule import Schedule, schedule_map
 from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.reader import Scope
+from gpuarray.core.element import Access, Applied, parts
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.target import TARGET
 
@@ -25,6 +27,7 @@ class MapTemplate(Template):
         super().__init__(kernel, options)
         # Vectors run along the fastest axis, and neighbouring threads take neighbouring vectors.
         self.set_order(list(kernel.order))
+        self.half = 0  # elements of a half, where a thread takes a vector of each
 
     def source(self) -> KernelSource:
         """All members over the whole space, in one loop or two."""
@@ -34,6 +37,10 @@ class MapTemplate(Template):
         ahead = self.from_memory(width)
         sizes = [storage_dtype(x.source.aval).itemsize for x in ahead.values()]
         s = schedule_map(total, width, sum(sizes) * width, len(self.group.members))
+        if self.is_halved(total, width):
+            self.half = total // 2
+            s = s.replace(steps=2, grid=-(-self.half // (s.threads * width)))
+            self.place_thread(1, "j", s, self.half, "return")
         self.position = "i"
         # Several vectors a thread are all read before any is computed: a multiprocessor needs many
         # bytes under way to use its bandwidth, and few operations do not hide the wait.
@@ -41,10 +48,11 @@ class MapTemplate(Template):
         self.touched.begin(s.steps)
         if s.steps > 1:
             depth = 2
-            room = self.declare_held("ahead", ahead, width, s.steps, "[u]")
-            self.open_vector_loop(s, total, "read")
-            self.read_held(room, width)
-            self.line(1, "}")
+            if ahead:
+                room = self.declare_held("ahead", ahead, width, s.steps, "[u]")
+                self.open_vector_loop(s, total, "read")
+                self.read_held(room, width)
+                self.line(1, "}")
             self.open_vector_loop(s, total, "compute")
         else:
             # One vector for each thread: threads beyond the end have nothing to do.
@@ -57,6 +65,25 @@ class MapTemplate(Template):
         each = f", {s.steps} x {width} a thread" if s.steps > 1 else ""
         each = each or (f", {width} a thread" if width > 1 else "")
         return self.finish(s, f"{total} elements{each}")
+
+    # ---- halves of the space whose elements come of the same work ----
+    def is_halved(self, total: int, width: int) -> bool:
+        """Whether each thread takes a vector of both halves, which share some work."""
+        if self.wide or total % (2 * width):
+            return False
+        drawn = [x for x in self.accesses.loads() if self.is_inlined(x)]
+        return any(self.shares(p, total) for x in drawn for p in parts(self.accesses.of(x)))
+
+    def shares(self, access: Access, total: int) -> bool:
+        """Whether an element shares work with the one of the other half."""
+        if not isinstance(access, Applied) or access.count != total:
+            return False
+        return bool(access.halved) and access.places == (self.whole,)
+
+    def applied(self, access: Applied, depth: int, scope: Scope) -> str:
+        if self.half and self.shares(access, 2 * self.half):
+            access = access.replace(template=access.halved)
+        return super().applied(access, depth, scope)
 
     # ---- neighbours that one thread has: entries of a matrix, components of a vector ----
     def read_neighbours(self, depth: int) -> None:
@@ -123,16 +150,23 @@ class MapTemplate(Template):
 
     def define_position(self, depth: int, s: Schedule, total: int, leave: str) -> None:
         """Define the position of a thread, and leave if it is beyond the end."""
-        n = self.number
-        block = f"(blockIdx.x * {n(s.steps)} + u)" if s.steps > 1 else "blockIdx.x"
+        if self.half:
+            self.line(depth, f"const {self.index_type} i = j + u * {self.number(self.half)};")
+        else:
+            self.place_thread(depth, "i", s, total, leave)
+        self.define_axes(depth, "i", self.order)
+
+    def place_thread(self, depth: int, name: str, s: Schedule, total: int, leave: str) -> None:
+        """Name a thread's place among as many elements, and leave if it is beyond the end."""
+        n, steps = self.number, 1 if self.half else s.steps
+        block = f"(blockIdx.x * {n(steps)} + u)" if steps > 1 else "blockIdx.x"
         thread = f"{block} * {n(s.threads)} + threadIdx.x"
         if s.width > 1:
             thread = f"({thread}) * {n(s.width)}"
-        self.line(depth, f"const {self.index_type} i = {thread};")
+        self.line(depth, f"const {self.index_type} {name} = {thread};")
         # Without a remainder every thread has an element: no test.
-        if total % (s.threads * s.width * s.steps):
-            self.line(depth, f"if (i >= {n(total)}) {leave};")
-        self.define_axes(depth, "i", self.order)
+        if total % (s.threads * s.width * steps):
+            self.line(depth, f"if ({name} >= {n(total)}) {leave};")
 
     def open_vector_loop(self, s: Schedule, total: int, comment: str) -> None:
         """Open the loop over the vectors of a thread."""

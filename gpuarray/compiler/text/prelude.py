@@ -136,7 +136,7 @@ def _inlined_or_called(block: str, source: str) -> str:
 
     Many inlined copies of a long function take long to compile, and miss in the instruction cache.
     """
-    long = re.match(r"GA_LONG\((\w+),", block)
+    long = re.match(r"GA_LONG(?:_DOUBLE)?\((\w+),", block)
     if long and len(re.findall(rf"\b{long[1]}\(", source)) > TARGET.inlined_calls:
-        return block.replace("GA_LONG(", "GA_LONG_CALLED(", 1)
+        return block.replace("GA_LONG", "GA_LONG_CALLED", 1)
     return block

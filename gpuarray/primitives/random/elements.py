@@ -140,6 +140,7 @@ def _has_bits(eqn: Eqn) -> bool:
 
 def _bits(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     keys, shape = eqn.invars[0].aval, eqn.params["shape"]
+    more = {}
     if prefix := _HASHES.get(_implementation(keys)):
         text = f"{prefix}_bits<{{T}}>({{0}}, {{1}})"
     elif _implementation(keys) != "threefry2x32":
@@ -147,8 +148,12 @@ def _bits(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     elif eqn.params.get("partitionable", False):
         text = "ga_random_bits<{T}>({0}, {1})"
     else:
-        text = f"ga_random_old_bits<{{T}}, {math.prod(shape)}>({{0}}, {{1}})"
-    return called(eqn, text, [get(0, at[: keys.ndim])], [linear(at[keys.ndim :], shape)])
+        size = math.prod(shape)
+        text = f"ga_random_old_bits<{{T}}, {size}>({{0}}, {{1}})"
+        # A block of the hash is a word of each half; elements of 64 bits are both words already.
+        if eqn.params["bit_width"] < 64 and size % (64 // eqn.params["bit_width"]) == 0:
+            more = {"halved": f"ga_random_half_bits<{{T}}, {size}>({{0}}, {{1}}, u)", "count": size}
+    return called(eqn, text, [get(0, at[: keys.ndim])], [linear(at[keys.ndim :], shape)], **more)
 
 
 def _generator(eqn: Eqn, number: int, at: Places, get: Get) -> Access:

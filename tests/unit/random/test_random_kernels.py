@@ -169,6 +169,35 @@ def test_the_same_numbers_as_on_the_cpu(stream, part):
     compare_with_the_cpu(functions, words, "threefry2x32")
 
 
+#: Streams whose words are pairs half a stream apart, which one thread draws, and others.
+HALVES = {
+    "of one axis": lambda key: random.bits(key, (2056,)),
+    "of two": lambda key: random.bits(key, (8, 33)),
+    "of 16 bits": lambda key: random.bits(key, (8, 20), "uint16"),
+    "of 8 bits": lambda key: random.bits(key, (64,), "uint8"),
+    "twice": lambda key: random.bits(key, (64,)) ^ random.bits(random.fold_in(key, 1), (64,)),
+    "with an array": lambda key: random.normal(key, (16, 4)) + np.arange(4, dtype=np.float32),
+}
+NO_HALVES = {
+    "of odd size": lambda key: random.bits(key, (63,)),
+    "of odd halves": lambda key: random.bits(key, (74,)),
+    "of odd words": lambda key: random.bits(key, (36,), "uint8"),
+    "a part": lambda key: random.bits(key, (64,))[:32] + gnp.arange(32, dtype="uint32"),
+    "backwards": lambda key: random.bits(key, (64,))[::-1] ^ random.bits(key, (64,)),
+}
+
+
+def test_a_thread_draws_both_words_of_a_pair():
+    halved = lambda f: "ga_random_half_bits" in ga.jit(f).lower(random.key(1)).cuda_source()
+    assert all(map(halved, HALVES.values()))
+    assert not any(halved(f) for name, f in NO_HALVES.items() if name.startswith("of odd"))
+    words = np.array([5, 7], np.uint32)
+    compare_with_the_cpu(HALVES | NO_HALVES, words, "threefry2x32")
+    with ga.enable_x64(True):
+        wide = {"wide": lambda key: random.bits(key, (7,), "uint64")}
+        compare_with_the_cpu(wide, words, "threefry2x32")
+
+
 @pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
 def test_the_same_numbers_from_other_generators(impl):
     functions = {name: ONE_KERNEL[name] for name in ("gamma", "loggamma, half", "normal", "split")}

@@ -123,9 +123,12 @@ def test_prelude_needs_nothing_from_elsewhere():
 
 
 def test_long_functions_are_called_where_a_source_uses_them_often():
-    assert "GA_LONG(ga_sin, sin)" in prelude.prelude_of("ga_sin(a); " * TARGET.inlined_calls)
+    assert "GA_LONG(ga_tan, tan)" in prelude.prelude_of("ga_tan(a); " * TARGET.inlined_calls)
+    often = prelude.prelude_of("ga_tan(a); " * (TARGET.inlined_calls + 1) + "ga_asin(b);")
+    assert "GA_LONG_CALLED(ga_tan, tan)" in often and "GA_LONG(ga_asin, asin)" in often
+    # Of some only the one for double is long.
     often = prelude.prelude_of("ga_sin(a); " * (TARGET.inlined_calls + 1) + "ga_cos(b);")
-    assert "GA_LONG_CALLED(ga_sin, sin)" in often and "GA_LONG(ga_cos, cos)" in often
+    assert "GA_LONG_CALLED_DOUBLE(ga_sin, sin)" in often and "GA_LONG_DOUBLE(ga_cos, cos)" in often
 
 
 # ---- compiling ----

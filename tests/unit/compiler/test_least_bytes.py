@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests import least_bytes
-from tests.least_bytes import assembled, found, workloads
+from tests.least_bytes import assembled, found, measured, workloads
 
 #: So many of them have to come near, at least.
 SHARE = 0.95
@@ -51,3 +51,8 @@ def test_the_machine_code_is_that_of_the_kernels(chapter, name):
 def test_the_documentation_shows_them():
     written = least_bytes.DOCS.read_text()
     assert written == least_bytes.page(), "write it anew: python -m tests.least_bytes"
+
+
+def test_the_documentation_shows_their_times():
+    written = measured.DOCS.read_text(encoding="utf-8")
+    assert written == measured.page(), "write it anew: python -m tests.least_bytes.measured"

@@ -72,9 +72,9 @@ def summary(lines: list[Line]) -> str:
     issue = [1e6 * statistics.median(x[k]["issue"] for k in both) for x in (ours, theirs)]
     ahead, mean = sum(r >= 1 for r in ratios), statistics.geometric_mean
     return (
-        f"**{ahead} of {len(ratios)} are ahead of JAX, {mean(ratios):.2f} times by geometric mean**; "
-        f"first calls are {mean(first):.1f} times as fast. The median call takes {issue[0]:.0f} "
-        f"microseconds of the host's time, JAX's {issue[1]:.0f}."
+        f"**{ahead} of {len(ratios)} are ahead of JAX, {mean(ratios):.2f} times by geometric "
+        f"mean**; first calls are {mean(first):.1f} times as fast. The median call takes "
+        f"{issue[0]:.0f} microseconds of the host's time, JAX's {issue[1]:.0f}."
     )
 
 

@@ -79,6 +79,7 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"ga_(?:high|low)est<bool>", "a number becomes a bool without limits"),
     (r"sweep: .*i < 256u; i \+= 256u.*\[(?:< -> <=|\+= -> -=)", "one round is all a tile needs"),
     (r"sweep: .*c < 1u.*more\]", "features beyond the last are not written"),
+    (r"sweep: .*c \* 16u", "of 8 features a thread has one at most"),
     (
         r"sweep, tensor(?:, rounded)?: .*(?:adds|continue;|(?:own|at) = .*(?:y \+ i|x \+ j))",
         "in the test for hidden tiles, which may be computed",

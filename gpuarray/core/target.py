@@ -248,7 +248,8 @@ class Target(Struct):
     #: swept elements. Measure: attention with long sequences.
     sweep_side: int = 16
     sweep_tiles: tuple[tuple[int, int], ...] = ((64, 32), (32, 32), (32, 16), (16, 16))
-    #: The same where tensor cores multiply: a warp has 16 of the owned elements.
+    #: The same where tensor cores multiply: a warp has so many of the owned elements.
+    tensor_rows: int = 16
     tensor_tiles: tuple[tuple[int, int], ...] = (
         (128, 64), (64, 64), (64, 32), (64, 16), (32, 16),
     )  # fmt: skip

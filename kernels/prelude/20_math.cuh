@@ -108,9 +108,9 @@ GA_BOTH(ga_sqrt, sqrt)
 //@ ga_cbrt
 GA_LONG(ga_cbrt, cbrt)
 
-//@ ga_circular
+//@ ga_sine_after
 // sin(x + TURNS pi / 2) of what is not large: x is r more than n times pi / 2, of which there are three parts.
-template <int TURNS> GA_INLINE float ga_circular(float x) {
+template <int TURNS> GA_INLINE float ga_sine_after(float x) {
     const float shifted = fmaf(x, 0.636619772f, 12582912.0f), n = shifted - 12582912.0f;  // n is in the last bits
     const unsigned quarter = __float_as_uint(shifted) + (unsigned)TURNS;
     const float r = fmaf(n, -5.39030295e-15f, fmaf(n, -7.54978942e-08f, fmaf(n, -1.57079625f, x))), z = r * r;
@@ -128,7 +128,7 @@ GA_OUTLINE float ga_cos_far(float x) { return cosf(x); }
 //@ ga_sin
 GA_LONG_DOUBLE(ga_sin, sin)
 GA_INLINE float ga_sin(float x) {
-    float y = ga_circular<0>(x);
+    float y = ga_sine_after<0>(x);
     if (!(fabsf(x) < 105615.0f)) y = ga_sin_far(x);
     return y;
 }
@@ -136,7 +136,7 @@ GA_INLINE float ga_sin(float x) {
 //@ ga_cos
 GA_LONG_DOUBLE(ga_cos, cos)
 GA_INLINE float ga_cos(float x) {
-    float y = ga_circular<1>(x);
+    float y = ga_sine_after<1>(x);
     if (!(fabsf(x) < 105615.0f)) y = ga_cos_far(x);
     return y;
 }

@@ -1,7 +1,7 @@
 // k0_rows: argmin
 //   in0 f16[1000,77] -> out0 i32[1000]    158000 bytes
 //   1000 rows of 77, 32 threads a row; 125 x 256 threads
-extern "C" __global__ void __launch_bounds__(256, 1) k0_rows(
+extern "C" __global__ void __launch_bounds__(256) k0_rows(
     const ga_f16* __restrict__ in0,
     int* __restrict__ out0) {
     const unsigned lane = threadIdx.x % 32u;

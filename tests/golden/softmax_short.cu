@@ -1,7 +1,7 @@
 // k0_rows: reduce_max, sub, exp, convert_element_type x2, reduce_sum, div
 //   in0 bf16[1001,48] -> out0 bf16[1001,48]    192192 bytes
 //   1001 rows of 48, 8 threads a row, held in registers; 32 x 256 threads
-extern "C" __global__ void __launch_bounds__(256, 1) k0_rows(
+extern "C" __global__ void __launch_bounds__(256) k0_rows(
     const ga_bf16* __restrict__ in0,
     ga_bf16* __restrict__ out0) {
     const unsigned lane = threadIdx.x % 8u;

@@ -17,7 +17,7 @@ import numpy as np
 from gpuarray.compiler.cuda.merging import MergedReducer
 from gpuarray.compiler.cuda.writer import Writer
 from gpuarray.compiler.fuse.group import Load, Member
-from gpuarray.compiler.lower.kernel import Kernel, NoKernel
+from gpuarray.compiler.lower.kernel import Kernel, NoKernel, Rows
 from gpuarray.compiler.lower.passes import Pass, is_by_graph
 from gpuarray.compiler.lower.schedule import Schedule, blocks_held
 from gpuarray.compiler.lower.steps import named_operations
@@ -523,7 +523,11 @@ class Template(Writer, abc.ABC):
         shared = sum(ct.declared_bytes(t, sizes) for t in self.shared.values())
         # Where a multiprocessor has few blocks, the compiler need not save registers for more of
         # them, and reads further ahead. With more than one it must have enough all the same.
-        bounds, held = f"{schedule.threads}", blocks_held(schedule, shared + self.room)
+        many = schedule
+        if type(self.kernel) is Rows and schedule.splits == 1:
+            # How many rows there are is no part of their text: one compiles for all numbers.
+            many = schedule.replace(grid=TARGET.most_blocks)
+        bounds, held = f"{schedule.threads}", blocks_held(many, shared + self.room)
         few = held == 1 or 4 * held * schedule.threads <= TARGET.threads_held
         if self.group.reduced and few:
             bounds += f", {held}"

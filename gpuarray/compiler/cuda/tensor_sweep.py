@@ -24,8 +24,6 @@ from gpuarray.core.rewrite import algebra_of
 from gpuarray.core.target import TARGET
 from gpuarray.primitives.elementwise.transcendental import Tolerance
 
-#: Rows of a product of a warp.
-_SIDE = 16
 #: The error of weights that shows no more once they are rounded to 11 bits, or 8.
 _ENOUGH = Tolerance(rtol=2.0**-16)
 
@@ -69,7 +67,7 @@ class TensorSweepTemplate(SweepTemplate):
 
     def share(self) -> None:
         """A thread has two rows, and of 8 columns two."""
-        self.threads = self.own_tile // _SIDE * 32
+        self.threads = self.own_tile // TARGET.tensor_rows * 32
         self.own, self.beside, self.columns = 2, self.tile // 4, self.features // 4
 
     def name_thread(self) -> None:

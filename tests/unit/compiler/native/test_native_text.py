@@ -242,7 +242,9 @@ def test_rows_are_cut_where_they_are_few():
 def arities(block, name: str) -> set[int]:
     """With how many arguments a block defines a function; empty if it is none."""
     found = re.findall(rf"\b{name}\(([^()]*)\)\s*\{{", block.text)
-    return {len(x.split(",")) if x.strip() else 0 for x in found}
+    counts = {len(x.split(",")) if x.strip() else 0 for x in found}
+    # A pack of parameters takes any number of them.
+    return counts | (set(range(max(counts), 10)) if any("..." in x for x in found) else set())
 
 
 def test_what_takes_the_place_of_the_prelude_is_called_alike():

@@ -182,6 +182,83 @@ def coarse() -> Answer:
 
 
 @question
+def conversions() -> Answer:
+    """Instructions of a GPU that round to narrow types, beside the host on bits of all kinds."""
+    import ml_dtypes
+
+    rng, found, right = np.random.default_rng(0), {}, []
+    x = rng.integers(0, 1 << 32, SIZE << 12, np.uint32).view(np.float32)
+    narrow = "bfloat16 float8_e4m3fn float8_e5m2".split()
+    floats = [np.dtype(getattr(ml_dtypes, name)) for name in narrow] + [np.dtype(np.float16)]
+    with np.errstate(all="ignore"):
+        for dtype in floats:
+            made = np.asarray(ga.jit(lambda v, to=dtype: v.astype(to).astype(np.float32))(x))
+            exact = x.astype(dtype).astype(np.float32)
+            found[f"to {dtype.name}, differ"] = int((~((made == exact) | (exact != exact))).sum())
+        for dtype in map(np.dtype, (np.int8, np.uint8, np.int16, np.uint16, np.int32)):
+            made = np.asarray(ga.jit(lambda v, to=dtype: v.astype(to))(x))
+            low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+            exact = np.clip(np.nan_to_num(np.trunc(x.astype(float)), nan=0), low, high)
+            found[f"to {dtype.name}, differ"] = int((made != exact).sum())
+        # Arithmetic of bfloat16 that rounds at once; a subnormal result may be nearer than by way
+        # of a float.
+        a, b = (rng.integers(0, 1 << 16, x.size, np.uint16).view(floats[0]) for _ in range(2))
+        for name in ("add", "subtract", "multiply", "divide"):
+            made = np.asarray(ga.jit(getattr(gnp, name))(a, b)).astype(np.float32)
+            exact = getattr(np, name)(*(v.astype(np.float32) for v in (a, b))).astype(a.dtype)
+            exact = exact.astype(np.float32)
+            known = (exact == exact) & (np.abs(exact) >= np.finfo(np.float32).tiny)
+            found[f"{name} of bfloat16, differ"] = int((made != exact)[known].sum())
+    right = all(v == 0 for v in found.values())
+    return {"ok": right, **found}
+
+
+@question
+def attention() -> Answer:
+    """Sweeps by tensor cores, and number by number, beside float64: with masks and derivatives."""
+    rng, found, right = np.random.default_rng(0), {}, []
+    shape = (2, SIZE, 4, 40)
+    given = [rng.normal(size=shape).astype(np.float32) for _ in range(4)]
+
+    def exact(q, k, v, ct, shown):
+        s = np.where(shown, np.einsum("bqhd,bkhd->bhqk", q, k) / np.sqrt(q.shape[-1]), -np.inf)
+        p = np.exp(s - s.max(-1, keepdims=True))
+        p /= p.sum(-1, keepdims=True)
+        dp = np.einsum("bqhd,bkhd->bhqk", ct, v)
+        ds = p * (dp - (p * dp).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
+        out = np.einsum("bhqk,bkhd->bqhd", p, v)
+        dq, dk = np.einsum("bhqk,bkhd->bqhd", ds, k), np.einsum("bhqk,bqhd->bkhd", ds, q)
+        return out, dq, dk, np.einsum("bhqk,bqhd->bkhd", p, ct)
+
+    def both(causal, q, k, v, ct):
+        f = functools.partial(nn.dot_product_attention, is_causal=causal)
+        out, back = ga.vjp(f, q, k, v)
+        return out, *back(ct)
+
+    ways = {
+        "bfloat16": ("bfloat16", "default", 3e-2), "float16": ("float16", "default", 4e-3),
+        "TF32": ("float32", "default", 4e-3), "float32": ("float32", "highest", 2e-5),
+    }  # fmt: skip
+    for causal in (False, True):
+        shown = np.tril(np.ones((SIZE, SIZE), bool)) if causal else True
+        wanted = exact(*(x.astype(float) for x in given), shown)
+        for name, (dtype, precision, off) in ways.items():
+            args = [gnp.asarray(x).astype(dtype) for x in given]
+            with ga.default_matmul_precision(precision):
+                made = ga.jit(functools.partial(both, causal))(*args)
+                alone = ga.jit(functools.partial(nn.dot_product_attention, is_causal=causal))(
+                    *args[:3]
+                )
+            worst = [
+                float(np.abs(np.asarray(m).astype(float) - e).max() / np.abs(e).max())
+                for m, e in zip((alone, *made), (wanted[0], *wanted), strict=True)
+            ]
+            found[f"{name}{', causal' if causal else ''}, off by"] = worst
+            right.append(max(worst) < off)
+    return {"ok": all(right), **found}
+
+
+@question
 def donation() -> Answer:
     """Memory given away is used again; what was exported or is read elsewhere is left alone."""
     import cupy

@@ -38,7 +38,7 @@ def test_every_part_has_things_to_try_under_names_of_their_own(part, monkeypatch
 
 
 #: Questions about many kernels, which take long to compile for a CPU.
-LONG = {"blocks", "routines", "threads"}
+LONG = {"attention", "blocks", "routines", "threads"}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.rewrite.sweep import Computed, Factor, Online, Read, SweepSpace
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer, expression
-from gpuarray.compiler.text.reader import bracketed
+from gpuarray.compiler.text.reader import bracketed, truncated
 from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.index import Index, linear
 from gpuarray.core.target import TARGET
@@ -83,7 +83,7 @@ class SweepTemplate(Template):
             texts.append(ct.constant(a.val, a.aval) if literal else self.computed(a, names))
         texts = [t if _NAME.fullmatch(t) else bracketed(t) for t in texts]
         (text,) = expression(value.eqn, texts)
-        return text
+        return truncated(text, value.eqn.outvars[0].aval)
 
     def define(self, depth: int, position: str, axes: range, prefix: str) -> dict[int, str]:
         """Define the positions along axes from their common one; return their names."""

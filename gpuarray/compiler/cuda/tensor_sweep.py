@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from gpuarray.compiler.cuda.sweep import SweepTemplate
 from gpuarray.compiler.cuda.template import Options
 from gpuarray.compiler.lower.kernel import Kernel, NoKernel
@@ -244,7 +246,7 @@ class TensorSweepTemplate(SweepTemplate):
         if len(cases) != 2 or not isinstance(condition, Computed):
             return None
         for chosen, a in enumerate(known):
-            if isinstance(a, Literal):
+            if isinstance(a, Literal) and not np.isnan(a.val):  # nan hides nothing
                 return condition, ct.constant(a.val, a.aval), bool(chosen)
         return None
 

@@ -476,8 +476,10 @@ class _Needed:
             return None
         operands: list[Computed | Literal] = []
         for a in eqn.invars:
+            # An axis of length 1 is repeated, and so is a scalar.
+            there = [i if n > 1 else Index() for i, n in zip(at, a.aval.shape, strict=False)]
             # A scalar that is a view of a literal, such as the width of a band.
-            made = a if isinstance(a, Literal) else self._computed(a, at, depth + 1)
+            made = a if isinstance(a, Literal) else self._computed(a, there, depth + 1)
             if made is None:
                 return None
             operands.append(made)

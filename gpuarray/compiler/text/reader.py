@@ -66,6 +66,16 @@ def is_call(text: str) -> bool:
     return False
 
 
+def truncated(text: str, aval: ShapedArray) -> str:
+    """The result of an operation, for use inside an expression."""
+    # C computes with short integers as with ints: they would not be truncated.
+    dtype = storage_dtype(aval)
+    short = dtype.kind in "iu" and dtype.itemsize < 4 and not is_call(text)
+    if short or (dtype.kind == "b" and _BITS.search(text)):
+        return f"({ct.value_type(aval)}){bracketed(text)}"
+    return text
+
+
 def call_in(text: str, names: Collection[str]) -> tuple[str, str, str, str] | None:
     """The first call of one of some functions in an expression: the text before it, the function,
     its operands, and the text behind it.
@@ -323,14 +333,7 @@ class Reader:
         if access.eqn is None:
             types = {"T": ct.value_type(access.aval), "M": ct.memory_type(access.aval)}
             return access.template.format(*texts, **types, **ct.TYPES)
-        text = expression(access.eqn, texts)[access.number]
-        # C computes with short integers as with ints: inside an expression they would not be
-        # truncated.
-        dtype = storage_dtype(access.aval)
-        short = dtype.kind in "iu" and dtype.itemsize < 4 and not is_call(text)
-        if short or (dtype.kind == "b" and _BITS.search(text)):
-            return f"({ct.value_type(access.aval)}){bracketed(text)}"
-        return text
+        return truncated(expression(access.eqn, texts)[access.number], access.aval)
 
     def operands_of(self, access: Applied, texts: list[str], depth: int, scope: Scope) -> list[str]:
         """The operands and places of an operation in its text; forms may want names for some."""

@@ -182,6 +182,50 @@ def test_hidden_tiles(sweeping, options):
     near(on_simulator(f, (q, k, v))[0], attention64(q, k, v, mask=shown), "bfloat16")
 
 
+#: Masks as functions of a module's `arange`: integers that wrap, and places of one axis alone.
+MASKS = {
+    "sums of bytes": lambda at: at(150, "uint8")[:, None] + at(130, "uint8") < 100,
+    "bits of bytes": lambda at: ~at(150, "uint8")[:, None] + 0 * at(130, "uint8") < 150,
+    "products of shorts": lambda at: at(150, "int16")[:, None] * (at(130, "int16") * 9) < 99,
+    "no column": lambda at: at(150, "int32")[:, None] >= 0 * at(130, "int32") + 40,
+    "no row": lambda at: 0 * at(150, "int32")[:, None] + 7 < at(130, "int32"),
+    "differences": lambda at: at(150, "uint32")[:, None] - at(130, "uint32") < 100,
+}
+
+
+def test_masks_of_places(sweeping):
+    """Every kind of mask that is computed in a sweep is what NumPy computes."""
+    (q, k, v), _, _ = operands(9, 1, 150, 130, 1, 1, 16, "bfloat16")
+    iota = lambda n, dtype: lax.iota(dtype, n)
+    one_row = lambda: lax.broadcasted_iota("int32", (1, 130), 0)
+    one_column = lambda: lax.broadcasted_iota("int32", (150, 1), 0)
+
+    def f(q, k, v):
+        masks = [m(iota) for m in MASKS.values()] + [one_row() <= one_column() - 50]
+        return [nn.dot_product_attention(q, k, v, mask=m[None, None]) for m in masks]
+
+    made = [emit(s).text for s in sweeps(f, q, k, v)]
+    assert len(made) == len(MASKS) + 1 and all("continue;" in text for text in made)
+    shown = [m(lambda n, dtype: np.arange(n).astype(dtype)) for m in MASKS.values()]
+    shown += [np.broadcast_to(np.arange(150)[:, None] >= 50, (150, 130))]
+    for found, one in zip(on_simulator(f, (q, k, v)), shown, strict=True):
+        near(found, attention64(q, k, v, mask=one), "bfloat16")
+
+
+def test_a_mask_of_nan_is_seen(sweeping):
+    """A tile that makes a row nan is not one that adds nothing."""
+    (q, k, v), _, _ = operands(9, 1, 150, 130, 1, 1, 16, "bfloat16")
+
+    def f(q, k, v):
+        scores = gnp.einsum("btnh,bsnh->bnts", q, k).astype("float32")
+        scores = gnp.where(gnp.tri(150, 130, dtype=bool), scores, gnp.nan)
+        return gnp.einsum("bnts,bsnh->btnh", nn.softmax(scores, axis=-1).astype(q.dtype), v)
+
+    assert len(sweeps(f, q, k, v)) == 1
+    found = on_simulator(f, (q, k, v))[0].astype(np.float32)
+    assert np.isnan(found[0, :129]).all() and np.isfinite(found[0, 129:]).all()
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("case", ["plain", "scale", "causal", "mask", "bias", "all"])
 def test_dot_product_attention(sweeping, case, dtype):

@@ -64,7 +64,8 @@ def _operator(a: Any) -> Callable:
         raise TypeError(f"linear operator must be either a function or ndarray: {a}")
     if a.ndim != 2 or a.shape[0] != a.shape[1]:
         raise ValueError(f"linear operator must be a square matrix, but has shape: {a.shape}")
-    return partial(gnp.dot, gnp.asarray(a))
+    # In full precision: the residual would not fall below what a product was rounded to.
+    return partial(gnp.dot, gnp.asarray(a), precision=lax.Precision.HIGHEST)
 
 
 def _solve(

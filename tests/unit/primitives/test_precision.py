@@ -16,6 +16,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, random, scipy
 from gpuarray.core.graph import Eqn, Graph, graphs_in
+from gpuarray.experimental.sparse.linalg import lobpcg_standard
 from gpuarray.primitives.contract.precision import allows_tf32, canonicalize_precision
 from gpuarray.scipy.spatial.transform import Rotation
 from gpuarray.scipy.stats import gaussian_kde
@@ -107,6 +108,20 @@ INSIDE = {
     ),
     "multivariate_normal": (lambda m, c: random.multivariate_normal(KEY, m, c), A[0], S),
     "kde": (lambda x: gaussian_kde(x).evaluate(x), LONG.T),
+    "cg": (lambda a, b: scipy.sparse.linalg.cg(a, b)[0], S, B),
+    "gmres": (lambda a, b: scipy.sparse.linalg.gmres(a, b)[0], A, B[0]),
+    "gmres by rotations": (
+        lambda a, b: scipy.sparse.linalg.gmres(a, b, solve_method="incremental")[0],
+        A,
+        B[0],
+    ),
+    "bicgstab": (lambda a, b: scipy.sparse.linalg.bicgstab(a, b)[0], A, B[0]),
+    "detrend": (lambda x: scipy.signal.detrend(x, 0, bp=[4]), LONG),
+    "lobpcg": (
+        lambda a, x: lobpcg_standard(a, x, m=2)[1],
+        np.diag(np.arange(1, 31, dtype=np.float32)),
+        np.eye(30, 2, dtype=np.float32),
+    ),
     "rotations": (lambda q: Rotation.from_quat(q).mean().as_quat(), LONG[:, :4]),
     "minimize": (
         lambda x: scipy.optimize.minimize(lambda v: (v**2).sum(), x, method="BFGS").x,
@@ -115,7 +130,16 @@ INSIDE = {
     "resize": (lambda x: ga.image.resize(x, (9, 9), "cubic"), A),
 }
 #: Those whose derivative is not defined, or searched for.
-NOT_DERIVED = {"minimize", "sqrtm", "lu", "svd", "eigh of two", "solve_sylvester", "polyfit"}
+NOT_DERIVED = {
+    "minimize",
+    "lobpcg",
+    "sqrtm",
+    "lu",
+    "svd",
+    "eigh of two",
+    "solve_sylvester",
+    "polyfit",
+}
 
 
 @pytest.mark.parametrize("name", INSIDE)

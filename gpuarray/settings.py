@@ -241,7 +241,8 @@ def checked(row: Setting, value: Any) -> Any:
             return ""
         expected = "a str"
     elif isinstance(kind, tuple):
-        if _choice(value) in kind:
+        # A dtype is equal to its name, and is no choice.
+        if not isinstance(value, np.dtype) and _choice(value) in kind:
             return _choice(value)
         options = ", ".join(repr(c) for c in kind)
         expected = f"one of {options}" + (" or None" if row.default is None else "")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 
 import gpuarray as ga
@@ -220,6 +221,8 @@ def test_flags_default_to_on_and_values_are_required():
         default_matmul_precision()
     with pytest.raises(ValueError, match="expected one of"):
         numpy_dtype_promotion("foo")
+    with pytest.raises(ValueError, match="expected one of"):
+        default_matmul_precision(np.dtype("float32"))
     with pytest.raises(TypeError, match="not a flag"):
         bool(enable_x64)
 

@@ -10,9 +10,9 @@ struct ga_fragment { unsigned w[4]; };
 GA_INLINE ga_fragment ga_read_fragment(const void* row) {
     ga_fragment x;
 #ifndef GA_HOST
-    asm volatile("{ .reg .u64 p; .reg .u32 s; cvta.to.shared.u64 p, %4; cvt.u32.u64 s, p;"
-                 "  ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [s]; }"
-                 : "=r"(x.w[0]), "=r"(x.w[1]), "=r"(x.w[2]), "=r"(x.w[3]) : "l"(row) : "memory");
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x.w[0]), "=r"(x.w[1]), "=r"(x.w[2]), "=r"(x.w[3])
+                 : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
 #else
     const unsigned lane = threadIdx.x % 32u;
     unsigned long long rows[32];
@@ -27,9 +27,9 @@ GA_INLINE ga_fragment ga_read_fragment(const void* row) {
 GA_INLINE ga_fragment ga_read_turned(const void* row) {
     ga_fragment x;
 #ifndef GA_HOST
-    asm volatile("{ .reg .u64 p; .reg .u32 s; cvta.to.shared.u64 p, %4; cvt.u32.u64 s, p;"
-                 "  ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [s]; }"
-                 : "=r"(x.w[0]), "=r"(x.w[1]), "=r"(x.w[2]), "=r"(x.w[3]) : "l"(row) : "memory");
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x.w[0]), "=r"(x.w[1]), "=r"(x.w[2]), "=r"(x.w[3])
+                 : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
 #else
     const unsigned lane = threadIdx.x % 32u;
     unsigned long long rows[32];

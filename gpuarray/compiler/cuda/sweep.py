@@ -72,8 +72,12 @@ class SweepTemplate(Template):
         """An element of an operand as text, given the names of axes."""
         v = self.operands[read.source]
         self.touched.note(v, read.index)
-        at = ct.index_text(read.index, names, self.suffix) if read.index != Index() else "0"
+        at = self.text_of(read.index, names)
         return self.read_from(f"{self.in_name[v]}[{at}]", v.aval)
+
+    def text_of(self, index: Index, names: dict[int, str]) -> str:
+        """A position as text."""
+        return ct.index_text(index, names, self.suffix) if index != Index() else "0"
 
     def computed(self, value: Computed, names: dict[int, str]) -> str:
         """A value that depends on the place of an element, as text."""
@@ -270,17 +274,21 @@ class SweepTemplate(Template):
         """Keep an element for the second product, whose threads may be others."""
         self.line(depth, f"w[{self.theirs}][{self.mine}] = {value};")
 
+    def open_elements(self, comment: str = "") -> None:
+        """Open the loops over a thread's elements of a tile, and name their positions."""
+        self.line(2, "#pragma unroll")
+        self.line(2, f"for (unsigned i = 0; i < {self.own}u; ++i) {{", comment)
+        self.line(3, "#pragma unroll")
+        self.line(3, f"for (unsigned j = 0; j < {self.beside}u; ++j) {{")
+        self.name_position(4, "own", f"own0 + {self.mine}")
+        self.name_position(4, "at", f"at0 + {self.theirs}")
+
     def elements(self) -> None:
         """Compute the value of each element from its products and the values read from memory."""
         sweep = self.sweep
         # The exponential turns it into a weight of 0, or it adds nothing.
         outside = "-GA_INFF" if sweep.online is not None else "0.0f"
-        self.line(2, "#pragma unroll")
-        self.line(2, f"for (unsigned i = 0; i < {self.own}u; ++i) {{")
-        self.line(3, "#pragma unroll")
-        self.line(3, f"for (unsigned j = 0; j < {self.beside}u; ++j) {{")
-        self.name_position(4, "own", f"own0 + {self.mine}")
-        self.name_position(4, "at", f"at0 + {self.theirs}")
+        self.open_elements()
         # Beyond the ends nothing is read or added.
         tests = []
         if self.owned % self.own_tile:
@@ -439,7 +447,7 @@ class SweepTemplate(Template):
         axes = [*range(sweep.batch), *sweep.owned]
         kept = [sweep.space[i] for i in axes]
         row = linear([Index.axis(i, m) for i, m in zip(axes, kept, strict=True)], kept)
-        at = ct.index_text(row, names, self.suffix) if row != Index() else "0"
+        at = self.text_of(row, names)
         if reducer is not None:
             (v,) = self.outputs
             text = reducer.finish("state[i]")
@@ -453,7 +461,7 @@ class SweepTemplate(Template):
             text = "sum[i][c] / whole" if sweep.online is not None else "sum[i][c]"
             there = self.columns * self.beside_each_other
             guard = f"if (f < {n(sweep.features)}) " if sweep.features < there else ""
-            to = ct.index_text(sweep.place, names, self.suffix) if sweep.place != Index() else "0"
+            to = self.text_of(sweep.place, names)
             self.line(3, f"{guard}{self.out_name[v]}[{to}] = {self.stored(text, v)};")
             self.line(2, "}")
             # Values that derivatives of a softmax need: the largest element and the sum of each

@@ -50,6 +50,7 @@ class KernelSource(Struct, eq=False):
     room: as much of it again, which the launch sets aside; less where a GPU does not have it
     neighbours: whether a thread reads or writes several elements in one access, where `schedule`
     has one element a thread
+    rounded: what operands of products are rounded to, if to less than they are
     """
 
     kernel: Kernel
@@ -65,6 +66,7 @@ class KernelSource(Struct, eq=False):
     shared_bytes: int = 0
     room: int = 0
     neighbours: bool = False
+    rounded: str = ""
 
     @property
     def name(self) -> str:
@@ -116,7 +118,7 @@ class Template(Writer, abc.ABC):
 
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options.user_lines)
-        self.aligned = options.aligned
+        self.aligned, self.rounded_to = options.aligned, ""
         # Without it the compiler must assume that each store may change the value of a later load.
         self.restrict = "" if options.overlap else "__restrict__ "
         self.threads_meet = self.neighbours = False
@@ -551,6 +553,7 @@ class Template(Writer, abc.ABC):
             shared_bytes=shared,
             room=self.room,
             neighbours=self.neighbours,
+            rounded=self.rounded_to,
         )
 
     def alignments(self) -> list[str]:

@@ -30,7 +30,7 @@ from gpuarray.primitives.elementwise.transcendental import Tolerance
 _ENOUGH = Tolerance(rtol=2.0**-16)
 
 
-def has_tensor_cores(sweep: SweepSpace, operands: Sequence[ShapedArray]) -> bool:
+def can_multiply(sweep: SweepSpace, operands: Sequence[ShapedArray]) -> bool:
     """Whether all operands of the products of a sweep are of one type that tensor cores take."""
     reads = [r for f in sweep.factors for r in (f.row, f.column)]
     reads += [] if sweep.other is None else [sweep.other]
@@ -48,6 +48,7 @@ class TensorSweepTemplate(SweepTemplate):
         """The largest tiles that fit into shared memory."""
         operand = self.operands[self.sweep.factors[0].row.source].aval
         self.kind = ct.memory_type(operand)
+        self.rounded_to = "TF32" if self.kind == "float" else ""
         # Numbers in an access of 16 bytes; a product of a warp is over two of them.
         self.wide = TARGET.vector_bytes // operand.dtype.itemsize
         self.steps = 2 * self.wide
@@ -199,10 +200,6 @@ class TensorSweepTemplate(SweepTemplate):
         self.line(depth, "#pragma unroll")
         self.line(depth, f"for (unsigned e = 0; e < {self.wide}u; ++e) {to}.v[e] = {value};")
 
-    def text_of(self, index: Index, names: dict) -> str:
-        """A position as text."""
-        return ct.index_text(index, names, self.suffix) if index != Index() else "0"
-
     def is_wide(self, index: Index, features: int) -> bool:
         """Whether features are neighbours, and vectors at multiples of their 16 bytes."""
         own = [(a, k) for a, k in index.terms if self.sweep.feature in a.axes]
@@ -259,12 +256,7 @@ class TensorSweepTemplate(SweepTemplate):
             return
         condition, low, hidden = found
         self.line(2, "bool adds = false;")
-        self.line(2, "#pragma unroll")
-        self.line(2, f"for (unsigned i = 0; i < {self.own}u; ++i) {{", "does it add anything?")
-        self.line(3, "#pragma unroll")
-        self.line(3, f"for (unsigned j = 0; j < {self.beside}u; ++j) {{")
-        self.name_position(4, "own", f"own0 + {self.mine}")
-        self.name_position(4, "at", f"at0 + {self.theirs}")
+        self.open_elements("does it add anything?")
         names = self.batch | self.define(4, "own", self.sweep.owned, "o")
         names |= self.define(4, "at", self.sweep.swept, "t")
         text = self.computed(condition, names)
@@ -333,5 +325,5 @@ def sweep_template(kernel: Kernel, options: Options) -> type[SweepTemplate]:
         return SweepTemplate
     (member,) = kernel.group.members
     operands = [a.aval for a in member.eqn.invars if isinstance(a, Var)]
-    cores = has_tensor_cores(member.eqn.params["sweep"], operands)
+    cores = can_multiply(member.eqn.params["sweep"], operands)
     return TensorSweepTemplate if cores else SweepTemplate

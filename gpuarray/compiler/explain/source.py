@@ -98,6 +98,8 @@ def device_facts(
             "grade": f"{grade(kernel):.2f}",
             "roofline_seconds": seconds,
         }
+        if kernel.rounded:
+            found[kernel.name]["rounded to"] = kernel.rounded
         texts.append(kernel.text)
     # All kernels in one compile, which share the prelude.
     if compile is not None and texts:

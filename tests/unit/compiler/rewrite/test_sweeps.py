@@ -155,7 +155,10 @@ def test_float32_may_be_rounded(sweeping, f):
         called = both if f == "gradient" else plain
         found = on_simulator(called, (q, k, v))
         made = sweeps(called, q, k, v)
+        told = ga.explain(called, platform="cuda")(q, k, v).kernels
     assert made and all("ga_add_product<float>" in emit(kernel).text for kernel in made)
+    said = [x.facts.get("rounded to") for x in told if x.facts["form"] == "sweep"]
+    assert said and set(said) == {"TF32"}
     right = attention64(q, k, v, ct=ct)
     for one, exact in zip(found, right, strict=False):
         off = np.abs(one - exact).max() / np.abs(exact).max()

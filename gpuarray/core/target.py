@@ -31,6 +31,15 @@ class Target(Struct):
     #: Instructions of single threads in the time in which a byte moves, by the data sheet: 33.5 T a
     #: second against 4.3 TB.
     instructions_a_byte: float = 7.8
+    #: Threads for which a multiprocessor starts an instruction in a cycle, and how many of them it
+    #: has room for if it is one of integers, comparisons and choices; of special functions and
+    #: conversions; of doubles; of shared memory and shuffles. From CUDA's table of throughputs, for
+    #: 9.0.
+    lanes: int = 128
+    logic_lanes: int = 64
+    special_lanes: int = 16
+    double_lanes: int = 64
+    shared_lanes: int = 32
     #: Instructions that an access takes with its address. Measure: saxpy, stencil.
     instructions_an_access: int = 4
     #: The widest access of a thread that is one instruction: a limit of CUDA.

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import gpuarray as ga
-from gpuarray.backends.cuda import cudnn, nvrtc
+from gpuarray.api import explain as explaining
+from gpuarray.backends.cuda import cudnn
+from gpuarray.compiler.explain.source import device_facts
 from gpuarray.compiler.explain.tables import size
 from tests.least_bytes import assembled, before, folds, pointwise, programs
 from tests.least_bytes.workload import Workload
@@ -30,25 +32,29 @@ def workloads() -> dict[tuple[str, str], Workload]:
 
 
 class Found(NamedTuple):
-    """What a workload moves and starts, and the lowest grade of its kernels."""
+    """What a workload moves and starts, the lowest grade of its kernels, and what that one waits
+    for.
+    """
 
     moved: int
     launches: int
     grade: float | None
+    limit: str
 
 
 @functools.cache
 def found(chapter: str, name: str) -> Found:
     """What `explain` says of a workload."""
-    one = workloads()[chapter, name]
-    # Without compiling kernels for their registers, and as if cuDNN were installed.
+    one, code = workloads()[chapter, name], made()[f"{chapter}: {name}"]
+    facts = lambda plan, arch, _: device_facts(plan, arch, lambda source, arch: code)
+    # With the machine code that is kept, and as if cuDNN were installed.
     with (
-        mock.patch.object(nvrtc, "available", lambda: False),
+        mock.patch.object(explaining, "device_facts", facts),
         mock.patch.object(cudnn, "installed", lambda: True),
     ):
         e = ga.explain(one.function, platform="cuda")(*one.arguments)
-    grades = [float(k.facts["grade"]) for k in e.kernels if "grade" in k.facts]
-    return Found(e.bytes_moved, e.launches, min(grades, default=None))
+    graded = [(float(k.facts["grade"]), k.facts["limit"]) for k in e.kernels if "grade" in k.facts]
+    return Found(e.bytes_moved, e.launches, *min(graded, default=(None, "")))
 
 
 def row(chapter: str, name: str) -> tuple[str, ...]:
@@ -59,12 +65,10 @@ def row(chapter: str, name: str) -> tuple[str, ...]:
     moved = size(one.least), size(is_.moved), times, str(is_.launches)
     code = made()[f"{chapter}: {name}"]
     # Programs of libraries' routines alone have no kernels.
-    wide = f"{code.wide}/{code.accesses}"
-    figures = (
-        code.registers, code.threads, code.spills, code.local, wide, code.instructions,
-    )  # fmt: skip
-    figures = map(str, figures) if code.instructions else ("",) * len(figures)
-    return name, *moved, grade, *figures, one.why
+    wide = f"{code.sum(lambda x: x.wide)}/{code.sum(lambda x: x.accesses)}"
+    local, total = code.sum(lambda x: x.local), code.sum(lambda x: x.total)
+    figures = map(str, (code.registers, code.threads, code.spills, local, wide, total))
+    return name, *moved, grade, is_.limit, *(figures if total else ("",) * 6), one.why
 
 
 @functools.cache
@@ -86,7 +90,7 @@ def assemble() -> None:
 
 
 HEADER = (
-    "workload", "least", "moved", "times", "launches", "grade",
+    "workload", "least", "moved", "times", "launches", "grade", "limit",
     "registers", "threads", "spills", "local", "16 bytes", "instructions", "why more",
 )  # fmt: skip
 
@@ -110,7 +114,7 @@ def history() -> str:
         figures = (
             _change(one.launches, is_.launches),
             _change(one.times, times),
-            _change(one.instructions, code.instructions or ""),
+            _change(one.instructions, code.sum(lambda x: x.total) or ""),
             str(code.threads or ""),
         )
         rows.append((one.name, one.what, *figures))

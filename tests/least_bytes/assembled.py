@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 import gpuarray as ga
 from gpuarray.backends.cuda import nvrtc
+from gpuarray.backends.cuda.nvrtc import Resources
 from gpuarray.backends.cuda.sources import without_comments
 from gpuarray.compiler.cuda.emit import KernelSource, emit
+from gpuarray.compiler.explain.grades import Instructions
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.core.target import TARGET
@@ -28,65 +27,58 @@ from tests.least_bytes.workload import Workload
 KEPT = Path(__file__).with_name("assembled.json")
 ARCH = "sm_90"
 
-#: The low bits of instructions: loads and stores of memory, of local memory, and no operation.
-_GLOBAL, _LOCAL, _NOTHING = (0x981, 0x986), (0x983, 0x387), 0x918
-#: How instructions say that they access 16 bytes.
-_WIDE = 6
-
 
 class Assembled(NamedTuple):
-    """Figures of the kernels of a workload: the most registers, and sums of all else.
+    """Figures of the kernels of a workload, by their names.
 
     threads: that a multiprocessor has at a time, of the kernel that moves most
-    spills: bytes of registers that are stored because there are too few of them
-    local: instructions that access local memory, as some functions do with numbers that are large
-    wide: accesses of memory that take 16 bytes
     """
 
     digest: str
-    registers: int
-    spills: int
-    local: int
-    wide: int
-    accesses: int
-    instructions: int
     threads: int
+    kernels: dict[str, Resources]
+    instructions: dict[str, Instructions]
+
+    @property
+    def registers(self) -> int:
+        """The most registers of a kernel."""
+        return max((k.registers for k in self.kernels.values()), default=0)
+
+    @property
+    def spills(self) -> int:
+        """Bytes of registers that are stored because there are too few of them."""
+        return sum(k.spills for k in self.kernels.values())
+
+    def sum(self, of: Callable[[Instructions], int]) -> int:
+        """The sum of a figure over the kernels."""
+        return sum(map(of, self.instructions.values()))
 
 
 def kernels(one: Workload) -> list[KernelSource]:
-    """The kernels of a workload, each text once."""
+    """The kernels of a workload."""
     plan = ga.jit(one.function).lower(*one.arguments).plan.on_device
-    made = [emit(s) for s in plan.steps if isinstance(s, Kernel)]
-    return list({_body(k): k for k in made}.values())
+    return [emit(s) for s in plan.steps if isinstance(s, Kernel)]
 
 
 def digest(made: Sequence[KernelSource]) -> str:
-    """A digest of the kernels' texts."""
-    text = "\0".join(map(_body, made))
+    """A digest of the kernels' texts, each once."""
+    text = "\0".join(dict.fromkeys(map(_body, made)))
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def assembled(made: Sequence[KernelSource]) -> Assembled:
-    """Figures of kernels, by assembling them."""
-    found = Assembled(digest(made), 0, 0, 0, 0, 0, 0, 0)
-    largest = max((k.traffic.total for k in made), default=0)
+    """Figures of kernels, by assembling each text once."""
+    found, known = Assembled(digest(made), 0, {}, {}), {}
     for kernel in made:
-        compiled = nvrtc.compile(complete(kernel.text), ARCH)
-        (used,) = compiled.kernels.values()
-        (code,) = _code(compiled.binary)
-        kinds, sizes = code[:, 0] & 0xFFF, code[:, 1] >> 9 & 7
-        memory = np.isin(kinds, _GLOBAL)
-        found = Assembled(
-            found.digest,
-            max(found.registers, used.registers),
-            found.spills + used.spills,
-            found.local + int(np.isin(kinds, _LOCAL).sum()),
-            found.wide + int((memory & (sizes == _WIDE)).sum()),
-            found.accesses + int(memory.sum()),
-            found.instructions + int((kinds != _NOTHING).sum()),
-            threads(kernel, used.registers) if kernel.traffic.total == largest else found.threads,
-        )
-    return found
+        body = _body(kernel)
+        if body not in known:
+            compiled = nvrtc.compile(complete(kernel.text), ARCH)
+            known[body] = *compiled.kernels.values(), *compiled.instructions.values()
+        found.kernels[kernel.name], found.instructions[kernel.name] = known[body]
+    if not made:
+        return found
+    most = max(made, key=lambda k: k.traffic.total)
+    return found._replace(threads=threads(most, found.kernels[most.name].registers))
 
 
 def threads(kernel: KernelSource, registers: int) -> int:
@@ -102,25 +94,31 @@ def threads(kernel: KernelSource, registers: int) -> int:
 
 def kept() -> dict[str, Assembled]:
     """The figures that are kept, by chapter and name of the workload."""
-    return {name: Assembled(*row) for name, row in json.loads(KEPT.read_text()).items()}
+    return {name: _read(*row) for name, row in json.loads(KEPT.read_text()).items()}
 
 
 def keep(found: dict[str, Assembled]) -> None:
     """Keep figures."""
-    lines = (f"{json.dumps(name)}: {json.dumps(row)}" for name, row in found.items())
+    lines = (f"{json.dumps(name)}: {json.dumps(_row(one))}" for name, one in found.items())
     KEPT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _row(one: Assembled) -> tuple[str, int, dict[str, list[int]]]:
+    rows = {
+        name: [
+            *used[:2],
+            *(getattr(one.instructions[name], x) for x in Instructions.__match_args__),
+        ]
+        for name, used in one.kernels.items()
+    }
+    return one.digest, one.threads, rows
+
+
+def _read(digest: str, threads: int, kernels: dict[str, list[int]]) -> Assembled:
+    used = {name: Resources(*row[:2]) for name, row in kernels.items()}
+    instructions = {name: Instructions(*row[2:]) for name, row in kernels.items()}
+    return Assembled(digest, threads, used, instructions)
 
 
 def _body(kernel: KernelSource) -> str:
     return without_comments(complete(kernel.text)).replace(f" {kernel.name}(", " NAME(")
-
-
-def _code(elf: bytes) -> Iterator[np.ndarray]:
-    """The instructions of each function of a cubin: 16 bytes each, as two words."""
-    (start,) = struct.unpack_from("<Q", elf, 40)
-    size, count, names = struct.unpack_from("<HHH", elf, 58)
-    sections = [struct.unpack_from("<IIQQQQIIQQ", elf, start + i * size) for i in range(count)]
-    for section in sections:
-        name = sections[names][4] + section[0]
-        if elf[name : elf.index(b"\0", name)].startswith(b".text."):
-            yield np.frombuffer(elf, "<u8", section[5] // 8, section[4]).reshape(-1, 2)

@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gpuarray.backends.cuda import machine_code
+from gpuarray.compiler.explain.grades import Instructions
 from gpuarray.errors import CompileError
 from gpuarray.util import Struct
 
@@ -45,6 +47,11 @@ class CompileResult(Struct):
     def ptx(self) -> str:
         """The PTX, if requested."""
         return self.binary.rstrip(b"\0").decode()
+
+    @property
+    def instructions(self) -> dict[str, Instructions]:
+        """What the machine code of each kernel consists of, if that was requested."""
+        return machine_code.instructions(self.binary)
 
 
 def available() -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuarray.compiler.cuda.emit import KernelSource, Options, emit
 from gpuarray.compiler.cuda.template import PLAIN
-from gpuarray.compiler.explain.grades import grade
+from gpuarray.compiler.explain.grades import grade, limit
 from gpuarray.compiler.lower.kernel import DeviceStep
 from gpuarray.compiler.lower.steps import step_work
 from gpuarray.compiler.lower.words import describe
@@ -78,33 +78,32 @@ def device_facts(
 ) -> dict[str, dict[str, Any]]:
     """The facts of each kernel on a GPU of this architecture, by its name.
 
-    compile(source, arch) -> something with `.kernels[name].registers` and `.spills`; without it
-    these two are missing.
+    compile(source, arch) -> something with `.kernels[name].registers` and `.spills`, and
+    `.instructions[name]`; without it these two are missing, and instructions are estimated.
     """
     machine = machine_of(arch)
-    found: dict[str, dict[str, Any]] = {}
-    texts: list[str] = []
     options = Options(user_lines=True, tensor_cores=has_tensor_cores(arch))
-    for step, kernel in emitted(plan, options):
-        if kernel is None or isinstance(step, Eqn):
-            continue
+    made = [k for step, k in emitted(plan, options) if k is not None and not isinstance(step, Eqn)]
+    # All kernels in one compile, which share the prelude.
+    texts = "\n".join(k.text for k in made)
+    assembled = compile(complete(texts), arch) if compile is not None and made else None
+    found: dict[str, dict[str, Any]] = {}
+    for k in made:
+        code = None if assembled is None else assembled.instructions[k.name]
         # The roofline: limited by memory or by arithmetic, whichever takes longer.
-        seconds = max(kernel.traffic.least / machine.bytes, step_work(step) / machine.instructions)
-        found[kernel.name] = {
-            "source": kernel.text,
-            "form": kernel.kernel.form,
-            "grid": kernel.schedule.grid,
-            "block": kernel.schedule.threads,
-            "grade": f"{grade(kernel):.2f}",
+        seconds = max(k.traffic.least / machine.bytes, step_work(k.kernel) / machine.instructions)
+        facts = found[k.name] = {
+            "source": k.text,
+            "form": k.kernel.form,
+            "grid": k.schedule.grid,
+            "block": k.schedule.threads,
+            "grade": f"{grade(k, code):.2f}",
+            "limit": limit(k, code),
             "roofline_seconds": seconds,
         }
-        if kernel.rounded:
-            found[kernel.name]["rounded to"] = kernel.rounded
-        texts.append(kernel.text)
-    # All kernels in one compile, which share the prelude.
-    if compile is not None and texts:
-        made = compile(complete("\n".join(texts)), arch)
-        for name, facts in found.items():
-            resources = made.kernels[name]
-            facts.update(registers=resources.registers, spills=resources.spills)
+        if k.rounded:
+            facts["rounded to"] = k.rounded
+        if assembled is not None:
+            used = assembled.kernels[k.name]
+            facts.update(registers=used.registers, spills=used.spills)
     return found

@@ -57,9 +57,9 @@ def explain(
     It takes the arguments of `fun`, as arrays or ShapeDtypeStructs; nothing is computed. Without
     `jit` the same operations make the same kernels if they are recorded together.
 
-    With `platform="cuda"` each kernel has its `source`, `grid`, `block` and `roofline_seconds` on a
-    GPU of architecture `arch`, and `registers` and `spills` if NVRTC is installed; no GPU is
-    needed. Steps that run on the host even then give the reason as the fact `on the host`. Steps in
+    With `platform="cuda"` each kernel has its `source`, `grid`, `block`, `grade`, `limit` (what it
+    waits for most) and `roofline_seconds` on a GPU of architecture `arch`, and `registers` and
+    `spills` if NVRTC is installed; no GPU is needed. Steps that run on the host even then give the reason as the fact `on the host`. Steps in
     which devices send values to each other have the facts `axes`, `devices`, `bytes a device` and
     `why`. `intermediates` tells for each value between kernels whether it is stored or recomputed
     at its uses, and why.

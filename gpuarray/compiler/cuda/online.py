@@ -70,7 +70,8 @@ class OnlineTemplate(TurnLoops):
         states = self.declare_partials(one)
         references = self._references(one)
         for each in turns:
-            self._one_online(one, each, states, references, comment)
+            with self.counting(each):
+                self._one_online(one, each, states, references, comment)
         return states, references
 
     def _one_online(
@@ -84,8 +85,7 @@ class OnlineTemplate(TurnLoops):
         # The halves without repeated work: expensive values are carried from the first to the
         # second.
         first, second = once_each(self.group, list(one.halves), self.is_dear, False)
-        self.line(1, turns.head, comment)
-        (self.touched.unrolled if turns.follows else self.touched.begin)(turns.count)
+        self.open_turns(turns, comment)
         # Values of these elements that both halves need stay in registers.
         slots = {v: k for k, v in enumerate(first.carried)}
         place = "[u]"

@@ -37,6 +37,10 @@ class RowColumnsTemplate(RowsTemplate):
         self.outputs = every
         return width
 
+    def width_between_ends(self, length: int, reduced: list[int]) -> int:
+        """Rows are held, the next one too."""
+        return 1
+
     def reread_loads(self, passes: list[Pass], width: int) -> dict[tuple, Load]:
         """All that is read of a row: read together, as there are few blocks to wait for others."""
         loads = (o for one in passes for m in one.members for o in m.operands)

@@ -28,7 +28,7 @@ class RowsTemplate(RowLoops):
 
     def __init__(self, kernel: Rows, options: Options):
         super().__init__(kernel, options)
-        self.passes, self.rows, self.length = list(kernel.passes), kernel.rows, kernel.length
+        self.rows, self.length = kernel.rows, kernel.length
 
     def source(self) -> KernelSource:
         """One loop over the row for each pass, with its reductions merged in between."""
@@ -40,6 +40,9 @@ class RowsTemplate(RowLoops):
         self.last = reduced[-1]
         width = self.width()
         schedule = schedule_rows(rows, length, width, self.bytes_a_turn(width))
+        wide = 1 if schedule.steps else self.width_between_ends(length, reduced)
+        if has_ends := 2 * width < wide:
+            schedule = schedule_rows(rows, length, wide, self.bytes_a_turn(wide)).replace(steps=0)
         lanes, many = schedule.lanes, schedule.rows_a_block
         # Rows whose elements are side by side in memory may share a block.
         across = self.rows_across(schedule, parallel, rows)
@@ -66,6 +69,8 @@ class RowsTemplate(RowLoops):
                 first = f"inside ? {first} : 0u"
             self.line(1, f"const {self.index_type} row = {first};")
         self.define_axes(1, "row", parallel)
+        if has_ends:
+            self.find_ends(length, wide)
         # Read values needed by several passes into registers or shared memory.
         passes, held = self.hold(passes, schedule, length, reduced, guarded)
         # The passes. Only before the last one, the only one that stores then, may threads leave.
@@ -155,7 +160,7 @@ class RowsTemplate(RowLoops):
             if s.steps and fits and 2 * words * s.threads <= TARGET.registers:
                 where, place, count = "registers", "[u]", s.steps
             # The row in its own order, indexed by position: only with one row for each block.
-            elif size * length <= room_left and s.rows_a_block == 1:
+            elif size * length <= room_left and s.rows_a_block == 1 and not self.has_ends:
                 where, count = "shared memory", length // s.width
                 place = f"[j / {self.number(s.width)}]" if s.width > 1 else "[j]"
             else:

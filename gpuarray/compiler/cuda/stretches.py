@@ -5,6 +5,9 @@ template that writes loops along a row. A row that is too long for registers is 
 memory, which the launch sets aside, and its beginning in registers if that is too small. On a GPU
 with less of it, the rest is read again by each pass. Each thread has its own locations there, so no
 barrier is needed.
+
+Long rows whose length no vector divides begin anywhere within a vector: the elements up to the
+first one that is whole (`head`), and those from the last one on (`body`), are taken one by one.
 """
 
 from __future__ import annotations
@@ -17,12 +20,12 @@ from gpuarray.compiler.cuda.turns import Turns
 from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.kernel import Rows
 from gpuarray.compiler.lower.passes import Pass
-from gpuarray.compiler.lower.schedule import Schedule, row_room, turns_ahead
+from gpuarray.compiler.lower.schedule import Schedule, row_room, turns_ahead, vector_width
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.reader import bracketed
 from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.graph import Var, storage_dtype
-from gpuarray.core.index import axes_of
+from gpuarray.core.index import Index, axes_of
 from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
 
@@ -46,10 +49,74 @@ class RowLoops(OnlineTemplate):
 
     def __init__(self, kernel: Rows, options: Options):
         super().__init__(kernel, options)
+        self.passes = list(kernel.passes)
         self.sums: dict[Var, str] = {}  # folds of columns, and where a thread has its own
         self.stretches = [Stretch()]
         self.part = Stretch()  # that a loop goes over
         self.filled: set[str] = set()  # arrays in shared memory that some pass has filled
+        self.has_ends = False  # whether vectors begin at `head`, and end at `body`
+
+    # ---- rows that begin within a vector ----
+    def width_between_ends(self, length: int, reduced: list[int]) -> int:
+        """Elements of a vector access in the middle of a row whose length no vector divides; 1 if
+        not all arrays along it begin their rows at the same place within a vector, or if a block
+        can hold the row element by element.
+        """
+        along = [x for x in self.group.loads() if self.last in x.dims]
+        loads = [x for x in along if not self.is_inlined(x)]
+        outs = [v for v in self.outputs if self.last in axes_of(self.output_index(v))]
+        read = [i for x in along if self.is_inlined(x) for _, i in self.elements_of(x)]
+        mixed = len(reduced) > 1 or any(self.last in axes_of(i) for i in read)
+        if not (loads and self.aligned) or mixed:
+            return 1
+        each = {(x.key, x.dims): storage_dtype(x.source.aval).itemsize for x in loads}
+        if len(self.passes) > 1 and length * sum(each.values()) <= TARGET.row_shared_bytes:
+            return 1
+        indices = [*map(self.load_index, loads), *map(self.output_index, outs)]
+        width = vector_width([*(x.source for x in loads), *outs], 0)
+        begins = {self._begin_in_vector(i, width) for i in indices}
+        return width if len(begins) == 1 and all(map(self.is_unit_stride, indices)) else 1
+
+    def _begin_in_vector(self, index: Index, width: int) -> Index:
+        """Where a row begins, without multiples of the width."""
+        terms = ((a, k % width) for a, k in index.terms if self.last not in a.axes)
+        return Index(tuple((a, k) for a, k in terms if k), index.constant % width)
+
+    def find_ends(self, length: int, width: int) -> None:
+        """Define where whole vectors begin in a row, and where they end."""
+        self.has_ends, n = True, self.number
+        load = next(x for x in self.group.loads() if self.is_vector(x) and not self.is_inlined(x))
+        start = self.at(self._begin_in_vector(self.load_index(load), width))
+        self.line(1, f"const unsigned head = (0u - (unsigned){bracketed(start)}) % {width}u;")
+        whole = f"({n(length)} - head) / {width}u * {width}u"
+        self.line(1, f"const {self.index_type} body = head + {whole};")
+
+    def turns_between_ends(
+        self, length: int, lanes: int, ahead: int, width: int, reduced: list[int]
+    ) -> list[Turns]:
+        """The elements before the first whole vector, vectors, and the elements behind the last."""
+        t, n, step = self.index_type, self.number, lanes * width
+
+        def end(condition: str, place: str, follows: bool) -> Turns:
+            head = f"if ({condition}) {{"
+            return Turns(head, place, place, 0, "", 1, 1, reduced, follows=follows, end=True)
+
+        def middle(first: int, until: str, count: int, guarded: bool) -> Turns:
+            start = f"{f'{n(first)} + ' if first else ''}head + lane * {n(width)}"
+            head = f"for ({t} k = {start}; k < {until}; k += {n(step * count)}) {{"
+            place = f"k + u * {n(step)}" if count > 1 else "k"
+            last = f"body - {n(width)}" if guarded else f"k + {n(step * (count - 1))}"
+            guard = "j >= body" if guarded else ""
+            return Turns(head, place, last, step, guard, count, width, reduced, follows=True)
+
+        # As many whole turns as every row has; the last one is a loop of its own, with tests.
+        whole = (length - 2 * (width - 1)) // (step * ahead)
+        cut = whole * step * ahead if ahead > 1 and whole >= TARGET.whole_turns else 0
+        made = [middle(0, f"head + {n(cut)}", ahead, False)] if cut else []
+        count = min(ahead, -(-(length - cut) // step))
+        made.append(middle(cut, "body", count, count > 1))
+        behind = end(f"lane < {n(length)} - body", "body + lane", True)
+        return [end("lane < head", "lane", False), *made, behind]
 
     def open_row_loop(
         self,
@@ -133,6 +200,8 @@ class RowLoops(OnlineTemplate):
             each = sum(storage_dtype(x.source.aval).itemsize for x in loads.values())
             ahead = min(ahead, max(1, 2 * TARGET.vector_bytes // (s.width * each)))
         ahead = self.turns_at_most(one, s.width, ahead, (length - first) / step)
+        if self.has_ends:
+            return self.turns_between_ends(length, s.lanes, ahead, s.width, reduced)
         return self.turns_to(f"lane{scale}", (first, length), step, ahead, s.width, reduced)
 
     def is_left(self, load: Load) -> bool:
@@ -142,18 +211,19 @@ class RowLoops(OnlineTemplate):
 
     def reads_in_turns(self, one: Pass, width: int) -> bool:
         """Whether a loop of a pass reads some vectors before it computes any."""
-        return bool(self.part.apart) or bool(
-            self.loads_to_read(one.members, width) and self.in_turns(one)
-        )
+        by_itself = not (self.loads_to_read(one.members, width) and self.in_turns(one))
+        return bool(self.part.apart) or self.has_ends or not by_itself
 
     def read_turn(self, turns: Turns, loads: dict[tuple, Load]) -> None:
         """Read the vectors of a turn: from shared memory, where an earlier pass has left them."""
+        if turns.end:
+            return super().read_turn(turns, loads)
         room = {(x.key, x.dims): array for x, array in self.part.apart if array in self.filled}
         new = {key: x for key, x in loads.items() if key not in room}
         super().read_turn(turns, new)
         left = {key: x for key, x in loads.items() if key in room}
         if not left:
-            return
+            return None
         held = self.declare_held("left", left, turns.width, turns.count, "[u]", depth=2)
         self.line(2, f"if ({self.in_room(turns.last, turns.width)} < fits) {{")
         self.open_turn(turns, "read what is left of it", 3)
@@ -172,6 +242,7 @@ class RowLoops(OnlineTemplate):
 
     def in_room(self, position: str, width: int) -> str:
         """The index of a vector in shared memory, which starts after those in registers."""
+        position = f"({position} - head)" if self.has_ends else position
         at = f"{bracketed(position)} / {self.number(width)}" if width > 1 else position
         return f"{at} - {self.number(self.part.first // width)}" if self.part.first else at
 
@@ -202,6 +273,9 @@ class RowLoops(OnlineTemplate):
         each = s.width * sum(storage_dtype(x.source.aval).itemsize for x in loads)
         room = row_room(s, length, each, self.warp_bytes(passes) * s.threads // 32)
         if not loads or room is None or self.reads_again(passes):
+            return None
+        # Registers would hold vectors alone, not the elements at the ends.
+        if self.has_ends and room[0]:
             return None
         steps, self.room = room
         made = []

@@ -7,7 +7,8 @@ reads ahead by itself, and it stays a plain one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 from gpuarray.compiler.cuda.template import Template
 from gpuarray.compiler.fuse.group import Load, Member
@@ -32,6 +33,8 @@ class Turns(Struct):
         The position of a turn.
     follows :
         Whether a loop over another part of the same rows comes before it.
+    end :
+        Whether it takes the few elements at an end of a row that are no whole vector.
     """
 
     head: str
@@ -44,6 +47,7 @@ class Turns(Struct):
     reduced: list[int]
     begin: str = "k"
     follows: bool = False
+    end: bool = False
 
 
 class TurnLoops(Template):
@@ -137,13 +141,26 @@ class TurnLoops(Template):
     ) -> None:
         """Write the loops of a pass that reads the elements of a turn, and then computes them."""
         for each in turns:
-            self._one_in_turns(one, each, states, comment)
+            with self.counting(each):
+                self._one_in_turns(one, each, states, comment)
+
+    @contextlib.contextmanager
+    def counting(self, turns: Turns) -> Iterator[None]:
+        """Count what a loop reads, but for the few elements at the ends of rows."""
+        most = self.touched.most
+        self.touched.most = 0 if turns.end else most
+        yield
+        self.touched.most = most
 
     def _one_in_turns(self, one: Pass, turns: Turns, states: dict[Var, str], comment: str) -> None:
         loads = self.loads_to_read(one.members, turns.width)
-        self.line(1, turns.head, comment)
-        # Loops over the parts of a row are one pass over it.
-        (self.touched.unrolled if turns.follows else self.touched.begin)(turns.count)
+        self.open_turns(turns, comment)
+        if turns.end:
+            self.name_position(2, "j", turns.place)
+            self.define_axes(2, "j", turns.reduced)
+            self.elements(2, one.members, one.stored, states, turns.width)
+            self.line(1, "}")
+            return
         self.read_turn(turns, loads)
         self.open_turn(turns, "compute")
         self.begin_vector(one.members, turns.width)
@@ -152,6 +169,13 @@ class TurnLoops(Template):
         self.line(1, "}")
         for load in loads.values():
             del self.registers[load.key, load.dims]
+
+    def open_turns(self, turns: Turns, comment: str) -> None:
+        """Open a loop in turns."""
+        ends = {False: "before its first whole vector", True: "behind its last whole vector"}
+        self.line(1, turns.head, ends[turns.follows] if turns.end else comment)
+        # Loops over the parts of a row are one pass over it.
+        (self.touched.unrolled if turns.follows else self.touched.begin)(turns.count)
 
     def open_turn(self, turns: Turns, comment: str, depth: int = 2) -> None:
         if turns.count == 1:

@@ -75,6 +75,7 @@ LARGE = {
     "rows, odd": (less_peak(1), [(G // 512 + 1, 1031)], "rows", 2, ROWS),
     "rows, in shared memory": (less_peak(1), [(G // 4096, 9001)], "rows", 2, ROWS),
     "rows, long": (less_peak(1), [(G // 32768, 140000)], "rows", 2, ROWS),
+    "rows, with ends": (less_peak(1), [(G // 16384, 70001)], "rows", 2, ROWS),
     "several blocks a row": (long_peaks, [(130, G // 64 + 16)], "rows", 2, ROW),
     "columns": (less_peak(0), [(3, G + 32)], "columns", 1, COLUMNS),
 }
@@ -143,6 +144,8 @@ SHAPES = {
     "map, unrolled": (lambda x: gnp.abs(x), [(1 << 24,)]),
     "tiles": (lambda a, b: a.T + b, [(96, 64), (64, 96)]),
     "rows": (lambda x: x - gnp.max(x, 1, keepdims=True), [(40, 512)]),
+    "rows with ends": (lambda x: x - gnp.max(x, 1, keepdims=True), [(160, 11269)]),
+    "rows with ends": (lambda x: x - gnp.max(x, 1, keepdims=True), [(160, 11269)]),
     "several blocks a row": (lambda x: gnp.max(x), [(1 << 16,)]),
     "columns": (lambda x: gnp.max(x, 0), [(64, 96)]),
 }

@@ -77,9 +77,17 @@ def small_machine(monkeypatch):
     plan_for(monkeypatch, shared_held=24 << 10, launch_bytes=1 << 40, **small)
 
 
+@pytest.fixture
+def a_block_a_row(small_machine, monkeypatch):
+    """Few rows are not shared by several blocks."""
+    plan_for(monkeypatch, long_row=1 << 30)
+
+
 def test_long_rows_are_held_where_a_launch_sets_memory_aside():
     kernel = emitted(nn.softmax, golden.shape("bfloat16", 8192, 50257))
-    assert "held in shared memory of the launch;" in kernel.text and kernel.room == 2 * 50257
+    assert "held in shared memory of the launch;" in kernel.text and kernel.room == 2 * (
+        50257 // 8 * 8
+    )
     assert kernel.traffic.total == 4 * 8192 * 50257
     # Too long for shared memory alone: the beginning is in registers.
     kernel = emitted(nn.softmax, golden.shape("bfloat16", 8192, 131072))
@@ -153,12 +161,72 @@ def test_reads_come_before_branches():
     assert "// read" not in one
 
 
-def test_of_many_turns_only_the_last_one_has_tests():
+@pytest.mark.parametrize("length", [140000, 140001])
+def test_of_many_turns_only_the_last_one_has_tests(length):
     folded = lambda x: nn.logsumexp(x, -1)
-    first, last = loops_that_read(folded, golden.shape("bfloat16", 8192, 50257))
+    first, last = loops_that_read(folded, golden.shape("bfloat16", 8192, length))
     assert "continue" not in first and "continue" in last
     # Few are one loop.
     assert len(loops_that_read(folded, golden.shape("bfloat16", 8192, 17001))) == 1
+
+
+# ---- rows that begin within a vector ----
+
+ODD = {
+    "one pass": lambda x, y: gnp.argmax(x * y, -1),
+    "joined passes": lambda x, y: nn.logsumexp(x - y, -1),
+    "held apart": lambda x, y: nn.softmax(x * y, -1),
+    "with positions": scaled,
+    "several results": lambda x, y: (x.min(-1), x * y.max(-1, keepdims=True)),
+}
+
+
+@pytest.mark.parametrize("length", [8193, 8195, 9007, 40001])
+@pytest.mark.parametrize("dtypes", ["ff", "EE", "Ef", "eE"])
+@pytest.mark.parametrize("what", ODD)
+def test_values_of_rows_that_begin_within_a_vector(what, dtypes, length, a_block_a_row):
+    kinds = {"f": np.dtype("f4"), "E": np.dtype("bfloat16"), "e": np.dtype("f2")}
+    rng = np.random.default_rng(length)
+    # Few different values: which of them comes first matters to argmax.
+    inputs = [rng.integers(-9, 9, size=(5, length)).astype(kinds[d]) / 8 for d in dtypes]
+    with ga.enable_x64(True):
+        kernel = emitted(ODD[what], *inputs)
+        assert "head" in kernel.text
+        given = [np.asarray(x) for x in inputs]
+        want = ga.jit(ODD[what])(*given)
+        want = [np.asarray(x) for x in (want if isinstance(want, tuple) else (want,))]
+    for seed in simulated.SEEDS:
+        with simulator.order_drawn_from(seed):
+            found = simulator.Launcher(kernel)(*inputs)
+        for f, w in zip(sorted(found, key=np.ndim), want, strict=True):
+            exact = f.dtype.kind == "i"
+            np.testing.assert_allclose(
+                f.astype("f8"), w.astype("f8"), rtol=0 if exact else 0.01, atol=0 if exact else 0.05
+            )
+
+
+def first(x):
+    return gnp.argmax(x, -1)
+
+
+@pytest.mark.parametrize(
+    "cut, wide",
+    [
+        (lambda x, y: first(x[1:, :8197] + y[1:, :8197]), True),  # rows of the same memory
+        (lambda x, y: first(x[:, 3:8200] + y[:, 3:8200]), True),
+        (lambda x, y: first(x[:, 2:8199] + y[:, 6:8203]), True),  # four elements apart
+        (lambda x, y: first(x[:, 3:8200] + y[:, 2:8199]), False),
+        (lambda x, y: first(x[:, 8199:2:-1] + y[:, 8199:2:-1]), False),
+        (lambda x, y: first(x[:, :8197] + y[0, :8197]), False),  # one begins its rows elsewhere
+    ],
+)
+def test_rows_of_several_arrays_begin_at_the_same_place(cut, wide, a_block_a_row):
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(0, 99, size=(4, 8203)).astype("f4") for _ in range(2)]
+    kernel = emitted(cut, *inputs)
+    assert ("head" in kernel.text) == wide
+    want = np.asarray(ga.jit(cut)(*inputs))
+    np.testing.assert_array_equal(simulator.Launcher(kernel)(*inputs)[0], want)
 
 
 @pytest.mark.parametrize("length", [8200, 9000, 50257])

@@ -30,7 +30,7 @@ REASONS = {
 ASSEMBLED = {
     ("chain", "k0_map"): "ten sines, each 60 instructions with the way for large numbers",
     ("groups", "k0_tables"): "each warp looks which of its updates have one place",
-    ("softmax_odd", "k0_rows"): "a row of odd length is read number by number",
+    ("softmax_odd", "k0_rows"): "a row of odd length that a block holds is read number by number",
     ("largest", "k0_top"): "each number is compared with the least of those that are kept",
     ("ranks", "k0_sort"): "a network compares each number about fifty times",
     ("sort_rows", "k0_sort"): "a network compares each number about fifty times",

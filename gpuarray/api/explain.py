@@ -59,10 +59,10 @@ def explain(
 
     With `platform="cuda"` each kernel has its `source`, `grid`, `block`, `grade`, `limit` (what it
     waits for most) and `roofline_seconds` on a GPU of architecture `arch`, and `registers` and
-    `spills` if NVRTC is installed; no GPU is needed. Steps that run on the host even then give the reason as the fact `on the host`. Steps in
-    which devices send values to each other have the facts `axes`, `devices`, `bytes a device` and
-    `why`. `intermediates` tells for each value between kernels whether it is stored or recomputed
-    at its uses, and why.
+    `spills` if NVRTC is installed; no GPU is needed. Steps that run on the host even then give the
+    reason as the fact `on the host`. Steps in which devices send values to each other have the
+    facts `axes`, `devices`, `bytes a device` and `why`. `intermediates` tells for each value
+    between kernels whether it is stored or recomputed at its uses, and why.
 
     With `platform="native"`, or on a CPU while the setting `native` is on, the steps are those of
     native code: the fact `call` tells which of them share one call of a compiled function, or that

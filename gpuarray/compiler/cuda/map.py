@@ -17,6 +17,7 @@ from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.reader import Scope
 from gpuarray.core.element import Access, Applied, parts
 from gpuarray.core.graph import Var, storage_dtype
+from gpuarray.core.index import Index
 from gpuarray.core.target import TARGET
 
 
@@ -34,6 +35,23 @@ class MapTemplate(Template):
         # Launch numbers.
         total = math.prod(self.axes)
         width = self.width()
+        members = list(members_in_order(self.group))
+        # The last elements of an array that no vector divides are taken one by one.
+        wide, begin = self.between_ends()
+        along = self.last is not None and self.axes[self.last] == total and begin == Index()
+        # With few elements, more threads are better than wider accesses.
+        if along and 2 * width < wide and total >= wide * TARGET.full_threads:
+            width, rest = wide, total % wide
+            total -= rest
+            self.touched.most = 0
+            self.line(
+                1, f"if (blockIdx.x == 0 && threadIdx.x < {rest}u) {{", "behind the last vector"
+            )
+            self.line(2, f"const {self.index_type} i = {self.number(total)} + threadIdx.x;")
+            self.define_axes(2, "i", self.order)
+            self.elements(2, members, self.outputs, {}, 1)
+            self.line(1, "}")
+            self.touched.most = None
         ahead = self.from_memory(width)
         sizes = [storage_dtype(x.source.aval).itemsize for x in ahead.values()]
         s = schedule_map(total, width, sum(sizes) * width, len(self.group.members))
@@ -59,12 +77,12 @@ class MapTemplate(Template):
             self.define_position(1, s, total, "return")
             if width == 1 and self.aligned:
                 self.read_neighbours(1)
-        self.elements(depth, list(members_in_order(self.group)), self.outputs, {}, width)
+        self.elements(depth, members, self.outputs, {}, width)
         if s.steps > 1:
             self.line(1, "}")
         each = f", {s.steps} x {width} a thread" if s.steps > 1 else ""
         each = each or (f", {width} a thread" if width > 1 else "")
-        return self.finish(s, f"{total} elements{each}")
+        return self.finish(s, f"{math.prod(self.axes)} elements{each}")
 
     # ---- halves of the space whose elements come of the same work ----
     def is_halved(self, total: int, width: int) -> bool:

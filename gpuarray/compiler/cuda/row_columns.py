@@ -38,8 +38,8 @@ class RowColumnsTemplate(RowsTemplate):
         return width
 
     def width_between_ends(self, length: int, reduced: list[int]) -> int:
-        """Rows are held, the next one too."""
-        return 1
+        """Rows are held, and the next one too."""
+        return self.width()
 
     def reread_loads(self, passes: list[Pass], width: int) -> dict[tuple, Load]:
         """All that is read of a row: read together, as there are few blocks to wait for others."""

@@ -40,8 +40,9 @@ class RowsTemplate(RowLoops):
         self.last = reduced[-1]
         width = self.width()
         schedule = schedule_rows(rows, length, width, self.bytes_a_turn(width))
-        wide = 1 if schedule.steps else self.width_between_ends(length, reduced)
-        if has_ends := 2 * width < wide:
+        # Rows that registers do not hold may have whole vectors between their ends.
+        wide = width if schedule.steps else self.width_between_ends(length, reduced)
+        if wide > width:
             schedule = schedule_rows(rows, length, wide, self.bytes_a_turn(wide)).replace(steps=0)
         lanes, many = schedule.lanes, schedule.rows_a_block
         # Rows whose elements are side by side in memory may share a block.
@@ -69,8 +70,8 @@ class RowsTemplate(RowLoops):
                 first = f"inside ? {first} : 0u"
             self.line(1, f"const {self.index_type} row = {first};")
         self.define_axes(1, "row", parallel)
-        if has_ends:
-            self.find_ends(length, wide)
+        if wide > width:
+            self.find_ends(length)
         # Read values needed by several passes into registers or shared memory.
         passes, held = self.hold(passes, schedule, length, reduced, guarded)
         # The passes. Only before the last one, the only one that stores then, may threads leave.
@@ -160,7 +161,7 @@ class RowsTemplate(RowLoops):
             if s.steps and fits and 2 * words * s.threads <= TARGET.registers:
                 where, place, count = "registers", "[u]", s.steps
             # The row in its own order, indexed by position: only with one row for each block.
-            elif size * length <= room_left and s.rows_a_block == 1 and not self.has_ends:
+            elif size * length <= room_left and s.rows_a_block == 1 and self.ends is None:
                 where, count = "shared memory", length // s.width
                 place = f"[j / {self.number(s.width)}]" if s.width > 1 else "[j]"
             else:
@@ -284,7 +285,8 @@ class SharedRowsTemplate(RowsTemplate):
         (one,), rows, length = join_passes(self.group, self.passes), self.rows, self.length
         parallel, reduced = self.spaces()
         self.last = reduced[-1]
-        s = schedule_all(rows, length, self.width())
+        width = self.width_between_ends(length, reduced)
+        s = schedule_all(rows, length, width)
         n = self.number
         # Which row, and where this block begins in it: neighbouring blocks share a row.
         first = "blockIdx.x"
@@ -292,6 +294,9 @@ class SharedRowsTemplate(RowsTemplate):
             self.line(1, f"const {self.index_type} row = blockIdx.x / {n(s.splits)};")
             self.define_axes(1, "row", parallel)
             first = f"blockIdx.x % {n(s.splits)}"
+        if width > self.width():
+            self.line(1, f"const unsigned lane = {first} * {n(s.threads)} + threadIdx.x;")
+            self.find_ends(length)
         # Fold by strides of all blocks of the row.
         scale = f" * {n(s.width)}" if s.width > 1 else ""
         first = f"{first} * {n(s.threads)} + threadIdx.x"
@@ -308,13 +313,17 @@ class SharedRowsTemplate(RowsTemplate):
         if one.halves:
             return self.online_source(one, s, first, ahead, between, reduced)
         states = self.declare_partials(one)
-        self.touched.begin(ahead)
-        self.line(1, f"#pragma unroll {ahead}")
-        head = f"for ({self.index_type} j = {first}; j < {n(length)}; j += {stride}) {{"
-        self.line(1, head)
-        self.define_axes(2, "j", reduced)
-        self.elements(2, one.members, [], states, s.width)
-        self.line(1, "}")
+        if self.ends is not None:
+            turns = self.turns_between_ends(length, s.threads * s.splits, ahead, s.width, reduced)
+            self.pass_in_turns(one, turns, states, "a part of the row")
+        else:
+            self.touched.begin(ahead)
+            self.line(1, f"#pragma unroll {ahead}")
+            head = f"for ({self.index_type} j = {first}; j < {n(length)}; j += {stride}) {{"
+            self.line(1, head)
+            self.define_axes(2, "j", reduced)
+            self.elements(2, one.members, [], states, s.width)
+            self.line(1, "}")
         # Merge within the block, then all blocks of the row.
         self.reduce_over_block(states, s)
         work = self.merge_blocks(states, s, *between)
@@ -332,7 +341,10 @@ class SharedRowsTemplate(RowsTemplate):
         """As `source`, for a joined pass."""
         step = s.threads * s.splits * s.width
         ahead = self.turns_at_most(one, s.width, ahead, self.length / step)
-        turns = self.turns_to(first, (0, self.length), step, ahead, s.width, reduced)
+        if self.ends is not None:
+            turns = self.turns_between_ends(self.length, step // s.width, ahead, s.width, reduced)
+        else:
+            turns = self.turns_to(first, (0, self.length), step, ahead, s.width, reduced)
         states, references = self.online_pass(one, turns, "a part of the row")
         return self.written_by_last(
             s, self.merge_online_blocks(one, states, references, s, *between)

@@ -20,12 +20,12 @@ from gpuarray.compiler.cuda.turns import Turns
 from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.kernel import Rows
 from gpuarray.compiler.lower.passes import Pass
-from gpuarray.compiler.lower.schedule import Schedule, row_room, turns_ahead, vector_width
+from gpuarray.compiler.lower.schedule import Schedule, row_room, turns_ahead
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.reader import bracketed
 from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.graph import Var, storage_dtype
-from gpuarray.core.index import Index, axes_of
+from gpuarray.core.index import axes_of
 from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
 
@@ -54,69 +54,71 @@ class RowLoops(OnlineTemplate):
         self.stretches = [Stretch()]
         self.part = Stretch()  # that a loop goes over
         self.filled: set[str] = set()  # arrays in shared memory that some pass has filled
-        self.has_ends = False  # whether vectors begin at `head`, and end at `body`
+        # Where the vectors of a row begin and end, if not at its own ends.
+        self.ends: tuple[int | str, int | str] | None = None
 
     # ---- rows that begin within a vector ----
     def width_between_ends(self, length: int, reduced: list[int]) -> int:
-        """Elements of a vector access in the middle of a row whose length no vector divides; 1 if
-        not all arrays along it begin their rows at the same place within a vector, or if a block
-        can hold the row element by element.
+        """The width of vectors if the ends of rows are taken element by element: that of vectors
+        without ends, if there is no need for them, or no place where whole vectors begin.
         """
-        along = [x for x in self.group.loads() if self.last in x.dims]
-        loads = [x for x in along if not self.is_inlined(x)]
-        outs = [v for v in self.outputs if self.last in axes_of(self.output_index(v))]
-        read = [i for x in along if self.is_inlined(x) for _, i in self.elements_of(x)]
-        mixed = len(reduced) > 1 or any(self.last in axes_of(i) for i in read)
-        if not (loads and self.aligned) or mixed:
-            return 1
-        each = {(x.key, x.dims): storage_dtype(x.source.aval).itemsize for x in loads}
-        if len(self.passes) > 1 and length * sum(each.values()) <= TARGET.row_shared_bytes:
-            return 1
-        indices = [*map(self.load_index, loads), *map(self.output_index, outs)]
-        width = vector_width([*(x.source for x in loads), *outs], 0)
-        begins = {self._begin_in_vector(i, width) for i in indices}
-        return width if len(begins) == 1 and all(map(self.is_unit_stride, indices)) else 1
+        width, (wide, _) = self.width(), self.between_ends()
+        loads = {x.key: x.source for x in self.group.loads() if self.last in x.dims}
+        held = length * sum(storage_dtype(v.aval).itemsize for v in loads.values())
+        # Rows that several passes read are held element by element where a block has room.
+        held_so = len(self.passes) > 1 and held <= TARGET.row_shared_bytes
+        return width if held_so or len(reduced) > 1 or wide <= 2 * width else wide
 
-    def _begin_in_vector(self, index: Index, width: int) -> Index:
-        """Where a row begins, without multiples of the width."""
-        terms = ((a, k % width) for a, k in index.terms if self.last not in a.axes)
-        return Index(tuple((a, k) for a, k in terms if k), index.constant % width)
-
-    def find_ends(self, length: int, width: int) -> None:
-        """Define where whole vectors begin in a row, and where they end."""
-        self.has_ends, n = True, self.number
-        load = next(x for x in self.group.loads() if self.is_vector(x) and not self.is_inlined(x))
-        start = self.at(self._begin_in_vector(self.load_index(load), width))
-        self.line(1, f"const unsigned head = (0u - (unsigned){bracketed(start)}) % {width}u;")
-        whole = f"({n(length)} - head) / {width}u * {width}u"
+    def find_ends(self, length: int) -> None:
+        """Define where whole vectors begin in a row (`head`), and where they end (`body`)."""
+        n, (wide, begin) = self.number, self.between_ends()
+        if not begin.terms:
+            # The same for all rows.
+            head = -begin.constant % wide
+            self.ends = head, head + (length - head) // wide * wide
+            return
+        self.ends = "head", "body"
+        start = bracketed(self.at(begin))
+        self.line(1, f"const unsigned head = (0u - (unsigned){start}) % {wide}u;")
+        whole = f"({n(length)} - head) / {wide}u * {wide}u"
         self.line(1, f"const {self.index_type} body = head + {whole};")
 
     def turns_between_ends(
         self, length: int, lanes: int, ahead: int, width: int, reduced: list[int]
     ) -> list[Turns]:
         """The elements before the first whole vector, vectors, and the elements behind the last."""
-        t, n, step = self.index_type, self.number, lanes * width
+        assert self.ends is not None
+        t, n, step, (head, body) = self.index_type, self.number, lanes * width, self.ends
+        until, rest = self._sum(body), f"{n(length)} - body"
+        if isinstance(body, int):
+            rest = n(length - body) if length > body else ""
 
-        def end(condition: str, place: str, follows: bool) -> Turns:
-            head = f"if ({condition}) {{"
-            return Turns(head, place, place, 0, "", 1, 1, reduced, follows=follows, end=True)
+        def end(before: int | str, place: str, follows: bool) -> Turns:
+            text = f"if (lane < {before}) {{"
+            return Turns(text, place, place, 0, "", 1, 1, reduced, follows=follows, end=True)
 
         def middle(first: int, until: str, count: int, guarded: bool) -> Turns:
-            start = f"{f'{n(first)} + ' if first else ''}head + lane * {n(width)}"
-            head = f"for ({t} k = {start}; k < {until}; k += {n(step * count)}) {{"
+            start = self._sum(first, head, f"lane * {n(width)}")
+            text = f"for ({t} k = {start}; k < {until}; k += {n(step * count)}) {{"
             place = f"k + u * {n(step)}" if count > 1 else "k"
-            last = f"body - {n(width)}" if guarded else f"k + {n(step * (count - 1))}"
-            guard = "j >= body" if guarded else ""
-            return Turns(head, place, last, step, guard, count, width, reduced, follows=True)
+            last = f"{self._sum(body)} - {n(width)}" if guarded else f"k + {n(step * (count - 1))}"
+            follows, guard = bool(first or head), f"j >= {self._sum(body)}" if guarded else ""
+            return Turns(text, place, last, step, guard, count, width, reduced, follows=follows)
 
         # As many whole turns as every row has; the last one is a loop of its own, with tests.
         whole = (length - 2 * (width - 1)) // (step * ahead)
         cut = whole * step * ahead if ahead > 1 and whole >= TARGET.whole_turns else 0
-        made = [middle(0, f"head + {n(cut)}", ahead, False)] if cut else []
+        made = [end(self._sum(head), "lane", False)] if head else []
+        made += [middle(0, self._sum(cut, head), ahead, False)] if cut else []
         count = min(ahead, -(-(length - cut) // step))
-        made.append(middle(cut, "body", count, count > 1))
-        behind = end(f"lane < {n(length)} - body", "body + lane", True)
-        return [end("lane < head", "lane", False), *made, behind]
+        made.append(middle(cut, until, count, count > 1))
+        return [*made, end(rest, self._sum(body, "lane"), True)] if rest else made
+
+    def _sum(self, *terms: int | str) -> str:
+        """A sum of numbers and texts."""
+        number = sum(x for x in terms if isinstance(x, int))
+        texts = [x for x in terms if isinstance(x, str)]
+        return " + ".join([self.number(number), *texts] if number else texts)
 
     def open_row_loop(
         self,
@@ -200,7 +202,7 @@ class RowLoops(OnlineTemplate):
             each = sum(storage_dtype(x.source.aval).itemsize for x in loads.values())
             ahead = min(ahead, max(1, 2 * TARGET.vector_bytes // (s.width * each)))
         ahead = self.turns_at_most(one, s.width, ahead, (length - first) / step)
-        if self.has_ends:
+        if self.ends is not None:
             return self.turns_between_ends(length, s.lanes, ahead, s.width, reduced)
         return self.turns_to(f"lane{scale}", (first, length), step, ahead, s.width, reduced)
 
@@ -212,7 +214,7 @@ class RowLoops(OnlineTemplate):
     def reads_in_turns(self, one: Pass, width: int) -> bool:
         """Whether a loop of a pass reads some vectors before it computes any."""
         by_itself = not (self.loads_to_read(one.members, width) and self.in_turns(one))
-        return bool(self.part.apart) or self.has_ends or not by_itself
+        return bool(self.part.apart) or self.ends is not None or not by_itself
 
     def read_turn(self, turns: Turns, loads: dict[tuple, Load]) -> None:
         """Read the vectors of a turn: from shared memory, where an earlier pass has left them."""
@@ -242,7 +244,8 @@ class RowLoops(OnlineTemplate):
 
     def in_room(self, position: str, width: int) -> str:
         """The index of a vector in shared memory, which starts after those in registers."""
-        position = f"({position} - head)" if self.has_ends else position
+        if self.ends is not None and self.ends[0]:
+            position = f"({position} - {self._sum(self.ends[0])})"
         at = f"{bracketed(position)} / {self.number(width)}" if width > 1 else position
         return f"{at} - {self.number(self.part.first // width)}" if self.part.first else at
 
@@ -275,7 +278,7 @@ class RowLoops(OnlineTemplate):
         if not loads or room is None or self.reads_again(passes):
             return None
         # Registers would hold vectors alone, not the elements at the ends.
-        if self.has_ends and room[0]:
+        if self.ends is not None and room[0]:
             return None
         steps, self.room = room
         made = []

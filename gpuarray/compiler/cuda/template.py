@@ -26,6 +26,7 @@ from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.prelude import blocks
 from gpuarray.compiler.text.reader import commented
 from gpuarray.core.graph import Var, storage_dtype
+from gpuarray.core.index import Index
 from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
 
@@ -155,6 +156,9 @@ class Template(Writer, abc.ABC):
         """Elements of a vector access; 1 if buffers may be unaligned."""
         # A vector access of an unaligned address is an error of the GPU.
         return super().width() if self.aligned else 1
+
+    def between_ends(self) -> tuple[int, Index]:
+        return super().between_ends() if self.aligned else (1, Index())
 
     # ---- values held in registers or shared memory across loops ----
     def declare_held(

@@ -17,6 +17,8 @@ from gpuarray.compiler.lower.schedule import vector_width
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.graph import Var
+from gpuarray.core.index import Index, axes_of
+from gpuarray.core.target import TARGET
 
 
 class Writer(Vectors):
@@ -71,6 +73,30 @@ class Writer(Vectors):
         while width > 1 and not all(self.is_aligned(at, width) for at in indices):
             width //= 2
         return width
+
+    def between_ends(self) -> tuple[int, Index]:
+        """The width of vectors if the elements at the ends of the fastest axis are taken one by
+        one, and where this axis begins within a vector, the same in all arrays along it. Where it
+        is not, the width is 1.
+        """
+        along = [x for x in self.group.loads() if self.last in x.dims]
+        loads = [x for x in along if not self.is_inlined(x)]
+        outs = [v for v in self.outputs if self.last in axes_of(self.output_index(v))]
+        read = [i for x in along if self.is_inlined(x) for _, i in self.elements_of(x)]
+        indices = [*map(self.load_index, loads), *map(self.output_index, outs)]
+        width = vector_width([*(x.source for x in loads), *outs], 0)
+        begins = {self._begin_in_vector(i, width) for i in indices}
+        alike = len(begins) == 1 and all(map(self.is_unit_stride, indices))
+        # The text has all operations twice more.
+        long = len(self.group.members) * (width + 2) > TARGET.row_copies
+        if not (loads and alike) or long or any(self.last in axes_of(i) for i in read):
+            return 1, Index()
+        return width, begins.pop()
+
+    def _begin_in_vector(self, index: Index, width: int) -> Index:
+        """Where the fastest axis begins, without multiples of the width."""
+        terms = ((a, k % width) for a, k in index.terms if self.last not in a.axes)
+        return Index(tuple((a, k) for a, k in terms if k), index.constant % width)
 
     def fetch(self, depth: int, members: list[Member], width: int) -> Fetched:
         """Read the operands of a vector of elements, before the loop over them.

@@ -64,7 +64,13 @@ def numbered(xp, x):
 LARGE = {
     "map": (lambda xp, x, y: x | y, [(4 * G + 4112,)] * 2, "map", 2, LAST),
     "map, unrolled": (lambda xp, x: x + x, [(4 * G + 8192,)], "map", 1, LAST),
-    "map, one by one": (lambda xp, x, y: x * y, [(2 * G + 9,)] * 2, "map", 2, LAST),
+    "map, one by one": (
+        lambda xp, x, y: x * y,
+        [(G // 512 + 9, 1031), (G // 512 + 9, 1)],
+        "map",
+        5,
+        ROW,
+    ),
     "map, numbered": (numbered, [(4 * G + 16,)], "map", 1, LAST),
     "tiles": (swapped, [(65600, 65664), (65664, 65600)], "tiles", 1, CORNER),
     "tiles, ragged": (swapped, [(65581, 65593), (65593, 65581)], "tiles", 1, CORNER),
@@ -145,7 +151,7 @@ SHAPES = {
     "tiles": (lambda a, b: a.T + b, [(96, 64), (64, 96)]),
     "rows": (lambda x: x - gnp.max(x, 1, keepdims=True), [(40, 512)]),
     "rows with ends": (lambda x: x - gnp.max(x, 1, keepdims=True), [(160, 11269)]),
-    "rows with ends": (lambda x: x - gnp.max(x, 1, keepdims=True), [(160, 11269)]),
+    "map with an end": (lambda x, y: x * y + 1, [((1 << 19) + 1,)] * 2),
     "several blocks a row": (lambda x: gnp.max(x), [(1 << 16,)]),
     "columns": (lambda x: gnp.max(x, 0), [(64, 96)]),
 }

@@ -13,9 +13,13 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
+from gpuarray.backends import simulator
 from gpuarray.compiler.cuda.emit import KernelSource, emit
 from gpuarray.compiler.lower.schedule import schedule_columns
+from gpuarray.compiler.text.prelude import complete
+from tests import golden
 from tests.support import nvrtc, simulated
+from tests.support.targets import plan_for
 from tests.unit.compiler.cuda.test_tiles import filled
 
 simulated.need_compiler()
@@ -188,3 +192,63 @@ def test_no_vector_ends_behind_the_array():
             cases.append((lambda x, step=step: x[step - 1 :: step] * 2, (part,)))
             cases.append((lambda x, step=step: x[: x.size // 8 * 8 : step] * 2, (part,)))
     simulated.compare(cases, limit=8)
+
+
+# ---- lengths that no vector divides ----
+
+ENDS = {
+    "map": lambda x, y: (x * 2 + y, gnp.where(x > y, x, y)),
+    "positions": lambda x, y: (x * gnp.arange(x.size, dtype=x.dtype) + y,),
+    "sum": lambda x, y: ((x * y).sum(),),
+    "first of the largest": lambda x, y: (gnp.argmax(gnp.abs(x - y)), gnp.argmin(x)),
+    "joined folds": lambda x, y: (nn.logsumexp((x + y)[None], -1),),
+    "parts": lambda x, y: ((x[3:] * y[3:]).sum(),),
+    "few long rows": lambda x, y: ((x * y)[1:].reshape(2, -1).max(1),),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("name", ENDS)
+def test_ends_are_taken_one_by_one(name, dtype, monkeypatch):
+    """As by NumPy: what is read in vectors, and the elements before and behind them."""
+    plan_for(monkeypatch, full_threads=1 << 8, multiprocessors=3)
+    if dtype == "int8" and name == "joined folds":
+        dtype = "bfloat16"
+    n, rng = 20_011, np.random.default_rng(len(name))
+    x, y = (rng.integers(-5, 6, n).astype(dtype) for _ in range(2))
+    (kernel,) = kernels(ENDS[name], x, y)
+    assert "vector" in kernel.text and kernel.schedule.width == 16 // x.dtype.itemsize
+    want = [np.asarray(w) for w in ga.jit(ENDS[name])(x, y)]
+    for seed in simulated.SEEDS:
+        with simulator.order_drawn_from(seed):
+            found = simulator.Launcher(kernel)(x, y)
+        for f, w in zip(found, want, strict=True):
+            np.testing.assert_allclose(f.astype("f8"), w.astype("f8"), rtol=1e-2)
+
+
+@nvrtc.needed
+@pytest.mark.parametrize("arch", nvrtc.SOME_ARCHS)
+def test_kernels_with_ends_compile(arch):
+    """As they are for a large GPU, at which rows are long enough."""
+    long, rows = golden.shape("bfloat16", (1 << 26) + 1), golden.shape("bfloat16", 8192, 50257)
+    found = [k for name in ("map", "sum", "joined folds") for k in kernels(ENDS[name], long, long)]
+    found += [k for f in (nn.softmax, lambda x: gnp.argmax(x, -1)) for k in kernels(f, rows)]
+    assert all(k.schedule.width == 8 for k in found)
+    for kernel in found:
+        nvrtc.check(complete(kernel.text), arch)
+
+
+def test_few_elements_have_a_thread_each():
+    x = filled("float32", 1001)
+    (kernel,) = kernels(lambda x: x * 2, x)
+    assert kernel.schedule.width == 1
+
+
+def test_long_texts_are_not_written_for_the_ends():
+    def many(x):
+        for k in range(80):
+            x = gnp.sin(x) + k
+        return x
+
+    (kernel,) = kernels(many, golden.shape("bfloat16", (1 << 26) + 1))
+    assert kernel.schedule.width == 1

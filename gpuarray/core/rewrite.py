@@ -81,6 +81,9 @@ class Product(Struct):
         `operand` in `order`. None if a library would have to copy `operand` for it.
     expanded : (eqn) -> list of Eqn
         The product as elementwise multiplication and sum.
+    split : (eqn, side) -> list of Eqn
+        A product for each row of its operand `side`, one of whose own axes is longer than 1, and
+        the stack of them.
     laid : (eqn, side) -> list of Eqn
         The product that reads a copy of its operand `side` with the axes of each role side by side:
         batch, own, summed.
@@ -93,6 +96,7 @@ class Product(Struct):
     exchanged: Callable[[Any, tuple[int | None, ...], Any], Any]
     turned: Callable[[Any, int, tuple[int, ...], Any], Any]
     expanded: Callable[[Any], list[Any]]
+    split: Callable[[Any, int], list[Any]]
     laid: Callable[[Any, int], list[Any]]
     epilogues: Callable[[Any], Sequence[Epilogue]] = lambda eqn: ()
 

@@ -57,6 +57,9 @@ class Target(Struct):
     #: Bytes of operands and results that exchanges in progress hold at a time: a small part of a
     #: GPU's memory, and more than any exchange needs to be as fast as the network.
     exchanged_bytes: int = 1 << 28
+    #: Vectors that a kernel multiplies with one reading of matrices, where a library would copy
+    #: these first: a thread has as many sums. Measure: one token, grouped queries, against 0.
+    few_vectors: int = 8
     #: Multiply-adds in about a microsecond, less than another kernel takes: this much may be
     #: recomputed in all. Measure: nbody, cross_entropy.
     launch_work: float = float(1 << 25)

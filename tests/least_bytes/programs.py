@@ -204,7 +204,14 @@ def attention() -> dict[str, Workload]:
     """Attention whose scores are never in memory, and around it."""
     heads, small = shape(BF, 4, 4096, 16, 64), shape(F32, 2, 2048, 16, 32)
     scores = shape(F32, 64, 1024, 1024)
+    token, cache = shape(BF, 8, 1, 32, 128), shape(BF, 8, 4096, 8, 128)
     return {
+        "one token, grouped queries": Workload(
+            lambda q, k, v: nn.dot_product_attention(q, k, v),
+            (token, cache, cache),
+            2 * bytes_of(cache, token),
+            "scores are written, and read twice",
+        ),
         "attention": Workload(
             lambda q, k, v: nn.dot_product_attention(q, k, v), (heads,) * 3, 4 * bytes_of(heads)
         ),

@@ -120,25 +120,53 @@ def expand_vector_products(graph: Graph) -> Graph:
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
         rules = eqn.primitive.rewrite.product
-        expands = rules is not None and _is_of_vector(eqn, rules, index)
-        eqns += rules.expanded(eqn) if rules is not None and expands else [eqn]
+        side = None if rules is None else _side_of_few(eqn, rules)
+        for part in [eqn] if rules is None or side is None else rules.split(eqn, side):
+            rules = part.primitive.rewrite.product
+            expands = rules is not None and _is_of_vector(part, rules, index)
+            eqns += rules.expanded(part) if rules is not None and expands else [part]
     return graph if len(eqns) == len(graph.eqns) else simplify(graph.replace(eqns=eqns))
+
+
+def _side_of_few(eqn: Eqn, rules: Product) -> int | None:
+    """The operand of a product in stacks of a few vectors with matrices that a library would have
+    to copy first: heads of a cache, say. A kernel reads these once for all of the vectors.
+    """
+    if not _are_floats(eqn):
+        return None
+    batch, rows, columns, steps = rules.extents(eqn)
+    few = 0 if math.prod(rows) <= math.prod(columns) else 1
+    lengths = [n for n in (rows, columns)[few] if n > 1]
+    many = min(math.prod(steps), math.prod((rows, columns)[1 - few])) > TARGET.few_vectors
+    several = len(lengths) == 1 and lengths[0] <= TARGET.few_vectors
+    if not (many and several) or math.prod(batch) == 1:
+        return None
+    matrix = eqn.invars[1 - few]
+    as_it_is = tuple(range(matrix.aval.ndim))
+    copied = isinstance(matrix, Var) and rules.turned(eqn, 1 - few, as_it_is, matrix) is None
+    return few if copied else None
 
 
 def _is_of_vector(eqn: Eqn, rules: Product, index: GraphIndex) -> bool:
     """Whether a product reads each element of matrices once, and a library would not do better: as
     it does with short floats down columns, which a kernel reads one at a time.
     """
-    avals = [a.aval for a in (*eqn.invars, eqn.outvars[0])]
-    if not all(in_kernels(a.dtype) and kind_of(a.dtype) == "f" for a in avals):
+    if not _are_floats(eqn):
         return False
     batch, rows, columns, steps = map(math.prod, rules.extents(eqn))
     if min(rows, columns) != 1 or not batch * max(rows, columns) * steps:
         return False
     matrix = 0 if columns == 1 else 1
-    along = rules.roles(eqn)[matrix].steps[-1:] == (avals[matrix].ndim - 1,)
-    wide = storage_dtype(avals[matrix]).itemsize >= 4
+    aval = eqn.invars[matrix].aval
+    along = rules.roles(eqn)[matrix].steps[-1:] == (aval.ndim - 1,)
+    wide = storage_dtype(aval).itemsize >= 4
     return batch > 1 or along or wide or _is_computed(eqn.invars[matrix], index)
+
+
+def _are_floats(eqn: Eqn) -> bool:
+    """Whether kernels compute with the dtypes of a product."""
+    dtypes = [a.aval.dtype for a in (*eqn.invars, eqn.outvars[0])]
+    return all(in_kernels(d) and kind_of(d) == "f" for d in dtypes)
 
 
 def _is_computed(a: Atom, index: GraphIndex) -> bool:

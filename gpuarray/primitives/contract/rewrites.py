@@ -138,7 +138,33 @@ def _expanded(eqn: Eqn) -> list[Eqn]:
     return made
 
 
-PRODUCT = Product(_extents, _roles, _exchanged, _turned, _expanded, _laid, epilogues)
+def _split(eqn: Eqn, side: int) -> list[Eqn]:
+    """Take the rows of an operand one by one."""
+    own, operand, (out,) = _roles(eqn)[side].own, eqn.invars[side], eqn.outvars
+    (axis,) = (d for d in own if operand.aval.shape[d] > 1)
+    # Batch axes come first in the result, then those of the left operand.
+    batch, rows, _, _ = map(len, _extents(eqn))
+    place = batch + own.index(axis) + (rows if side else 0)
+    # A row has no such axis, and later ones have other numbers.
+    summed, both = ([tuple(axes) for axes in of] for of in eqn.params["dimension_numbers"])
+    for of in (summed, both):
+        of[side] = tuple(d - (d > axis) for d in of[side])
+    params = {**eqn.params, "dimension_numbers": (tuple(summed), tuple(both))}
+    shape, kept = (
+        tuple(n for d, n in enumerate(x.aval.shape) if d != gone)
+        for x, gone in ((out, place), (operand, axis))
+    )
+    made, parts = [], []
+    for k in range(operand.aval.shape[axis]):
+        piece = build.piece(operand, axis, k, 1, eqn.site)
+        row = build.reshape(piece.outvars[0], kept, eqn.site)
+        invars = [row.outvars[0] if i == side else a for i, a in enumerate(eqn.invars)]
+        parts.append(Var(out.aval.update(shape=shape)))
+        made += [piece, row, eqn.replace(invars=invars, outvars=parts[-1:], params=params)]
+    return [*made, build.stack(parts, place, eqn.site, out)]
+
+
+PRODUCT = Product(_extents, _roles, _exchanged, _turned, _expanded, _split, _laid, epilogues)
 
 
 # ---- convolution ----

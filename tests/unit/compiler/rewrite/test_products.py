@@ -8,8 +8,15 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
+from gpuarray.backends import simulator
 from gpuarray.backends.numpy import program as driver
+from gpuarray.compiler.cuda.emit import emit
 from gpuarray.compiler.rewrite.products import exchange_products
+from gpuarray.core.graph import Eqn, is_view
+from tests.support import simulated
+from tests.support.targets import plan_for
+
+simulated.need_compiler()
 
 
 def numbers(*lengths: int) -> np.ndarray:
@@ -94,3 +101,54 @@ def test_kept(name):
     function, arguments = KEPT[name]
     graph = ga.jit(function).lower(*arguments).plan.graph
     assert exchange_products(graph) is graph
+
+
+# ---- a few vectors with matrices that a library would copy ----
+
+# name: (einsum, shapes)
+FEW = {
+    "heads of a cache": ("bhgd,bthd->bhgt", (2, 3, 4, 24), (2, 40, 3, 24)),
+    "its values": ("bhgt,bthd->bhgd", (2, 8, 2, 40), (2, 40, 8, 24)),
+    "matrices on the left": ("bthd,bhgd->bhtg", (2, 40, 8, 24), (2, 8, 5, 24)),
+    "a token": ("bqhgd,bthd->bhqgt", (2, 1, 8, 3, 24), (2, 40, 8, 24)),
+    "one batch axis": ("hgd,thd->hgt", (16, 8, 12), (40, 16, 12)),
+}
+MANY = {
+    "in front": ("bgd,btd->bgt", (16, 4, 24), (16, 40, 24)),  # a library reads it as it is
+    "many vectors": ("bhgd,bthd->bhgt", (2, 8, 9, 24), (2, 40, 8, 24)),
+    "small matrices": ("bhgd,bthd->bhgt", (2, 8, 4, 24), (2, 6, 8, 24)),
+    "integers": ("bhgd,bthd->bhgt", (2, 8, 4, 24), (2, 40, 8, 24)),
+}
+
+
+def summed(name, table, dtype):
+    """The function of an entry, and its operands."""
+    text, *shapes = table[name]
+    rng = np.random.default_rng(1)
+    operands = [rng.integers(-8, 9, s).astype(dtype) for s in shapes]
+    return (lambda a, b: gnp.einsum(text, a, b)), text, operands
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+@pytest.mark.parametrize("name", FEW)
+def test_a_few_vectors_share_one_reading_of_the_matrices(name, dtype, monkeypatch):
+    plan_for(monkeypatch, launch_work=0.0)
+    with ga.enable_x64(True):
+        function, text, operands = summed(name, FEW, dtype)
+        steps = ga.jit(function).lower(*operands).plan.on_device.steps
+        # Axes of length 1 may be added to the result, which is a view.
+        (kernel,) = (emit(s) for s in steps if not (isinstance(s, Eqn) and is_view(s)))
+        assert kernel.traffic.least == kernel.traffic.total
+        (found,) = simulator.Launcher(kernel)(*operands)
+    # Small integers: sums are exact but for one rounding.
+    want = np.einsum(text, *(x.astype("f8") for x in operands)).astype(dtype)
+    np.testing.assert_allclose(
+        found.reshape(want.shape).astype("f8"), want.astype("f8"), rtol=2**-7
+    )
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_other_products_stay_with_the_library(name):
+    function, _, operands = summed(name, MANY, "int32" if name == "integers" else "float32")
+    steps = ga.jit(function).lower(*operands).plan.on_device.steps
+    assert any(isinstance(s, Eqn) for s in steps)

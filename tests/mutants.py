@@ -199,6 +199,15 @@ def often(n: int) -> np.ndarray:
     return np.where(rng.random(n) < 0.5, 7, rng.integers(-9, 709, n)).astype("i4")
 
 
+def at_ends(rows: int, n: int) -> np.ndarray:
+    """Rows whose largest elements, two of them, are at an end, or at places all over the row."""
+    x = np.round(floats(rows, n))
+    places = [0, n - 1, 1, n - 2, 2, n - 3, 3, n - 4, *(r * (n // rows) + 5 for r in range(rows))]
+    for r, place in zip(range(rows), places, strict=False):
+        x[r, [place, min(place + 1, n - 1)]] = 9 + r / 8
+    return x
+
+
 def each_scaled(scale, *xs):
     return [x * scale + x for x in xs]
 
@@ -217,8 +226,9 @@ SMALL = {
 
 #: Programs planned for a machine of so few multiprocessors that threads take several turns.
 FEW = {
-    "rows, long": 4, "rows, in one pass": 4, "columns, in one pass": 1,
-    "columns, softmax in one pass": 1, "sweep, tensor": 1, "sweep, tensor, rounded": 1,
+    "rows, long": 4, "rows, in one pass": 4, "rows, in one pass with ends": 4,
+    "columns, in one pass": 1, "columns, softmax in one pass": 1,
+    "sweep, tensor": 1, "sweep, tensor, rounded": 1,
 }  # fmt: skip
 
 #: name: (function, arguments); the same function with arguments of the same shapes is one kernel.
@@ -227,6 +237,7 @@ PROGRAMS = {
     "map, one by one": (lambda x, y: 2.0 * x + y, (floats(1301), floats(1301) + 1)),
     "map, unrolled": (lambda x: x * x, (floats(4100),)),
     "map, unrolled one by one": (lambda x: x[1:] - x[:-1], (floats(2051),)),
+    "map, with an end": (lambda x: x * x + x, (floats(262_151),)),
     "map, neighbours": (lambda x: x[1:-1, 1:-1] + x[2:, 1:-1] - x[1:-1, :-2], (floats(40, 42),)),
     "map, two sizes": (two_sizes, (floats(60, 40),)),
     "map, bfloat16": (lambda x: x * x + x, (floats(128, 49, dtype="bfloat16"),)),
@@ -298,7 +309,14 @@ PROGRAMS = {
     ),
     "rows, in one pass": (lambda x: nn.logsumexp(x, -1), (floats(2, 40_000) * 3 - 300,)),
     # The beginning in registers, and the rest in shared memory that the launch sets aside.
-    "rows, held": (lambda x: x / gnp.sum(x * x, -1, keepdims=True), (floats(2, 17_001),)),
+    "rows, held": (lambda x: x / gnp.sum(x * x, -1, keepdims=True), (floats(2, 17_000),)),
+    # Rows that begin within a vector.
+    "rows, with ends": (
+        lambda x: x / gnp.sum(x * x, -1, keepdims=True),
+        (at_ends(9, 12_001),),
+    ),
+    "rows, argmax with ends": (lambda x: gnp.argmax(x, -1), (at_ends(24, 9_003),)),
+    "rows, in one pass with ends": (lambda x: nn.logsumexp(x, -1), (at_ends(12, 20_003),)),
     "rows and columns, both": (
         lambda x: (gnp.sum(x * x, 0), gnp.max(x * x, 1)),
         (floats(2300, 101),),

@@ -11,6 +11,7 @@ broadcast operands, and several outputs.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from gpuarray.compiler.fuse.group import (
     Dims,
@@ -81,6 +82,8 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
     members = [relabelled(m, match.axis_of, inner) for m in two.members]
     if not _keeps_extent(members, one, two, match.axis_of, inner):
         return "a value is only broadcast, with nothing of full extent beside it"
+    if reduced and len(_fastest(axes, [*one.members, *members])) > 1:
+        return "one of them would be written across the rows of the other"
     if reduced and not _rows_fit(axes, reduced) and _waits(members, one, reduced):
         return "a row is too long to wait for its own reduction"
     # 5. All tests passed: from here on `one` changes.
@@ -183,6 +186,13 @@ class AxisMatch:
             self.axis_of[theirs] = len(axes)
             axes.append(length)
         return axes
+
+
+def _fastest(axes: list[int], members: Iterable[Member]) -> set[int | None]:
+    """The axes along which the elements of values of full extent are neighbours."""
+    long = {i for i, n in enumerate(axes) if n > 1}
+    full = (m.dims for m in members if long <= set(m.dims))
+    return {next((d for d in reversed(dims) if d in long), None) for dims in full}
 
 
 def _has_no_rows(axes: list[int], reduced: frozenset[int]) -> bool:

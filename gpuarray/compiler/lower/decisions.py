@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuarray.compiler.fuse.group import FusedGroup, Step
+from gpuarray.compiler.fuse.merge import view_order
 from gpuarray.compiler.lower.vectors import keeps_from_vectors
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.target import PROCESSOR, TARGET
@@ -64,6 +65,14 @@ class Consumer(NamedTuple):
     reader: Step | None
     reads: int
     is_index: bool
+
+
+def reads_in_order(reader: FusedGroup, value: Var) -> bool:
+    """Whether a step reads a value as it is, or with its axes in another order: not pieces of it,
+    nor with its elements rearranged.
+    """
+    loads = [x for x in reader.loads() if x.source is value]
+    return all(view_order(x.views, value.aval.ndim) is not None for x in loads)
 
 
 class InlineCandidate(Struct, frozen=False, eq=False):
@@ -163,13 +172,14 @@ class InlineCandidate(Struct, frozen=False, eq=False):
 
     @property
     def was_refused(self) -> bool:
-        """Whether fusion has refused to merge its group with a reader. Pointwise readers do not
-        count, unless each value is to be made once: they may read pieces of it, which fusion does
-        not merge.
+        """Whether fusion has refused to merge its group with a reader. Readers of pieces of it do
+        not count, unless each value is to be made once: fusion does not merge these.
         """
         alone = self.serial and self.times > 1
         fused = (r for r in self.readers if isinstance(r, FusedGroup) and r.is_fused)
-        return self.computed and any(alone or r.reduced or r.has_flow for r in fused)
+        return self.computed and any(
+            alone or r.has_flow or (r.reduced and reads_in_order(r, self.value)) for r in fused
+        )
 
     @property
     def prevents_vectors(self) -> bool:

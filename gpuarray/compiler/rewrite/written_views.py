@@ -43,8 +43,8 @@ def _is_written(v: Var, index: GraphIndex) -> bool:
 
 
 def _is_pointwise(base: Var, index: GraphIndex) -> bool:
-    """Whether a value is computed by pointwise equations alone. Behind a fold of as many elements it
-    may be written by the same kernel, row by row, and another order would spread its writes.
+    """Whether a value is computed by pointwise equations alone. Behind a fold of as many elements
+    it may be written by the same kernel, row by row, and another order would spread its writes.
     """
     waiting, seen = [base], set()
     while waiting:

@@ -7,10 +7,12 @@ memory before it is transposed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import is_elementwise
 from gpuarray.core.graph import Atom, Eqn, Graph, Var, is_view
-from gpuarray.core.index import contiguous_offset
+from gpuarray.core.index import Index, contiguous_offset, linear, through
 from gpuarray.primitives.movement import build
 
 
@@ -34,17 +36,20 @@ def copy_written_views(graph: Graph) -> Graph:
 
 
 def _is_written(v: Var, index: GraphIndex) -> bool:
-    """Whether a value is a view of one that a pointwise kernel computes, and not a piece of its
-    memory.
+    """Whether a value is a view of a computed one, not a piece of its memory, that the kernel which
+    computes it may write.
     """
     base, views = index.base(v)
+    maker = index.maker(base)
     pieces = all(contiguous_offset(view) is not None for view in views)
-    return not pieces and index.maker(base) is not None and _is_pointwise(base, index)
+    if maker is None or not is_elementwise(maker) or pieces:
+        return False
+    return _is_pointwise(base, index) or _keeps_neighbours(views)
 
 
 def _is_pointwise(base: Var, index: GraphIndex) -> bool:
-    """Whether a value is computed by pointwise equations alone. Behind a fold of as many elements
-    it may be written by the same kernel, row by row, and another order would spread its writes.
+    """Whether a value is computed by pointwise equations alone, and of folds of whole arrays. What
+    else is folded may be so by the same kernel, row by row.
     """
     waiting, seen = [base], set()
     while waiting:
@@ -55,6 +60,19 @@ def _is_pointwise(base: Var, index: GraphIndex) -> bool:
         sizes = [a.aval.size for a in eqn.invars]
         if is_view(eqn) or is_elementwise(eqn):
             waiting += eqn.invars
-        elif max(sizes, default=0) >= base.aval.size or eqn.outvars[0] is base:
+        elif eqn.outvars[0].aval.size > 1 and max(sizes, default=0) >= base.aval.size:
             return False
     return True
+
+
+def _keeps_neighbours(views: Sequence[Eqn]) -> bool:
+    """Whether neighbours in the result of views are neighbours in their operand: then a kernel that
+    goes along its rows writes along them, in pieces.
+    """
+    shape = views[-1].outvars[0].aval.shape
+    at = [Index.axis(d, n) for d, n in enumerate(shape)]
+    for view in reversed(views):
+        at = list(through(view, at))
+    return (
+        bool(shape) and linear(at, views[0].invars[0].aval.shape).coefficient(len(shape) - 1) == 1
+    )

@@ -61,6 +61,21 @@ WRITTEN = {
         (X,),
         2,
     ),
+    "heads behind a fold": (
+        lambda xp, x: (
+            (xp.exp(x) / xp.exp(x).sum(1, keepdims=True))
+            .reshape(4, 24, 8, 20)
+            .transpose(0, 2, 1, 3)
+        ),
+        (X,),
+        1,
+    ),
+    "pieces behind a fold": (
+        lambda xp, x: tuple(xp.split(xp.exp(x) / xp.exp(x).sum(1, keepdims=True), 2, 1)),
+        (X,),
+        None,
+    ),
+    "behind a fold of all": (lambda xp, x: (x - xp.exp(x).sum()).T, (X,), 2),
     "integers": (lambda xp, x: (x // 3).T, ((X * 100).astype("i4"),), 1),
     "axes of length 1": (lambda xp, x: (x[:1] * 2).T, (X,), 1),
     "no elements": (lambda xp, x: (x[:0] * 2).T, (X,), None),

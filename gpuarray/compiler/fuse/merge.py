@@ -82,7 +82,8 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
     members = [relabelled(m, match.axis_of, inner) for m in two.members]
     if not _keeps_extent(members, one, two, match.axis_of, inner):
         return "a value is only broadcast, with nothing of full extent beside it"
-    if reduced and len(_fastest(axes, [*one.members, *members])) > 1:
+    rows = reduced and any(n > 1 for i, n in enumerate(axes) if i not in reduced)
+    if rows and len(_fastest(axes, [*one.members, *members])) > 1:
         return "one of them would be written across the rows of the other"
     if reduced and not _rows_fit(axes, reduced) and _waits(members, one, reduced):
         return "a row is too long to wait for its own reduction"

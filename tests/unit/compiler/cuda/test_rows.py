@@ -181,11 +181,11 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("length", [8193, 8195, 9007, 40001])
-@pytest.mark.parametrize("dtypes", ["ff", "EE", "Ef", "eE"])
+@pytest.mark.parametrize("length", [8195, 40001])
+@pytest.mark.parametrize("dtypes", ["ff", "EE", "Ef"])
 @pytest.mark.parametrize("what", ODD)
 def test_values_of_rows_that_begin_within_a_vector(what, dtypes, length, a_block_a_row):
-    kinds = {"f": np.dtype("f4"), "E": np.dtype("bfloat16"), "e": np.dtype("f2")}
+    kinds = {"f": np.dtype("f4"), "E": np.dtype("bfloat16")}
     rng = np.random.default_rng(length)
     # Few different values: which of them comes first matters to argmax.
     inputs = [rng.integers(-9, 9, size=(5, length)).astype(kinds[d]) / 8 for d in dtypes]

@@ -113,6 +113,13 @@ class Reducer:
         return self._constant(self.fold.identity, self.fold.state)
 
     @property
+    def nothing(self) -> str:
+        """The fold of no elements: the identity, but for the imaginary part of an extreme."""
+        if not self.plain:
+            return self.identity
+        return ct.constant(self.fold.of_nothing(self.element.dtype), self.element)
+
+    @property
     def neutral(self) -> str:
         """The value that a running fold starts from: merging it changes nothing, not even -0.0."""
         return self._constant(self.fold.neutral, self.fold.state)

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Atom, Eqn
 from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
 from gpuarray.core.rewrite import Rewrite
 from gpuarray.primitives.axes import move_axis
@@ -254,6 +255,17 @@ def _bitcast_text(avals, *, new_dtype) -> str:
     return from_word(new_dtype, word_of(avals[0].dtype, "{0}"))
 
 
+def _cast_before(eqn: Eqn, maker: Callable[[Atom], Eqn | None]) -> Atom | Eqn | None:
+    """Return the bitcast of what was bitcast: in between, registers would lose bits of nans."""
+    before = maker(eqn.invars[0])
+    if before is None or before.primitive is not bitcast_convert_type_p:
+        return None
+    (a,), out = before.invars, eqn.outvars[0].aval
+    if a.aval.shape != out.shape:
+        return None
+    return a if a.aval.dtype == out.dtype else eqn.replace(invars=[a])
+
+
 # Pointwise if the widths agree; otherwise the result has one axis more or less, as its aval says.
 bitcast_convert_type_p = Primitive(
     "bitcast_convert_type",
@@ -265,6 +277,7 @@ bitcast_convert_type_p = Primitive(
     jvp=NOT_DIFFERENTIABLE,
     transpose=NOT_LINEAR,
     batch=_bitcast_batch,
+    rewrite=Rewrite(seen_through=_cast_before),
 )
 
 

@@ -290,9 +290,23 @@ def _check_precision(_: ShapedArray, *, exponent_bits: int, mantissa_bits: int) 
         )
 
 
+def _rounded_in(dtype):
+    """The dtype whose words are rounded: of floats of 8 bits and fewer, some of which have no
+    infinity, float16 as in JAX; of float8_e8m0fnu, which has more powers of two, float32.
+    """
+    if dtype.itemsize > 1:
+        return dtype
+    return np.dtype(np.float32 if dtypes.finfo(dtype).nexp == 8 else np.float16)
+
+
 # The word of each format: sign, exponent, mantissa from high to low.
 def _precision_pick(avals, *, exponent_bits, mantissa_bits):
-    dtype = avals[0].dtype
+    given = avals[0].dtype
+    dtype = _rounded_in(given)
+    if dtype != given:
+        bits = {"exponent_bits": exponent_bits, "mantissa_bits": mantissa_bits}
+        wide = _precision_pick([ShapedArray((), dtype)], **bits)
+        return lambda x: wide(x.astype(dtype)).astype(given)
     info = dtypes.finfo(dtype)
     mantissa, exponent = int(info.nmant), int(info.nexp)
     unsigned = np.dtype(f"u{dtype.itemsize}").type
@@ -328,12 +342,14 @@ def _precision_pick(avals, *, exponent_bits, mantissa_bits):
 
 
 def _precision_text(avals, *, exponent_bits: int, mantissa_bits: int) -> str:
-    dtype = avals[0].dtype
+    dtype = _rounded_in(avals[0].dtype)
     info = dtypes.finfo(dtype)
     mantissa, exponent = int(info.nmant), int(info.nexp)
     kept = f"{min(mantissa_bits, mantissa)}, {min(exponent_bits, exponent)}"
     word = f"ga_reduce_precision<{mantissa}, {exponent}, {kept}>({word_of(dtype, '{0}')})"
-    return from_word(dtype, word)
+    text = from_word(dtype, word)
+    # In brackets an expression is not taken for one that is rounded already.
+    return text if dtype == avals[0].dtype else f"({text})"
 
 
 reduce_precision_p = elementwise(

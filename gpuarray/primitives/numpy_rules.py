@@ -59,7 +59,7 @@ def without_nan(x, dtype):
     That of `inf - inf` depends on the processor, and NumPy's conversion gives 0.0 for one.
 
     >>> without_nan(np.float32([-np.nan, np.nan]), np.dtype(dtypes.float4_e2m1fn))
-    array([-0, -0], dtype=float4_e2m1fn)
+    array([-0, -0], dtype='float4_e2m1fn')
     """
     return np.where(np.isnan(x), x.dtype.type(np.nan), x).astype(dtype)
 

@@ -147,10 +147,10 @@ def _of_nothing(eqn: Eqn, maker: Callable[[Atom], Eqn | None]) -> Eqn | None:
     """
     (x,), (out,), fold = eqn.invars, eqn.outvars, eqn.primitive.fold
     assert fold is not None
-    lengths = [x.aval.shape[a] for a in eqn.params["axes"]]
-    if 0 not in lengths or dtypes.kind_of(x.aval.dtype) != "c":
+    shape, dtype = x.aval.shape, x.aval.dtype
+    if dtypes.kind_of(dtype) != "c" or 0 not in [shape[axis] for axis in eqn.params["axes"]]:
         return None
-    number = Literal(fold.of_nothing(x.aval.dtype), out.aval.update(shape=()))
+    number = Literal(fold.of_nothing(dtype), out.aval.update(shape=()))
     params = {"shape": out.aval.shape, "broadcast_dimensions": (), "sharding": None}
     return Eqn(registry["broadcast_in_dim"], [number], [out], params, eqn.site)
 

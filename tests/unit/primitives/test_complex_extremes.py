@@ -58,12 +58,15 @@ def test_of_two(name):
 @pytest.mark.parametrize("shape", [(40, 3), (9, 100), (2, 5000)])
 def test_folds(name, shape):
     ufunc, x = UFUNCS[name], drawn(*shape)
+    running = functools.partial(getattr(lax, f"cum{name}"), axis=1)
     cases = {
         "rows": (functools.partial(getattr(gnp, name), axis=1), (x,)),
         "columns": (functools.partial(getattr(gnp, name), axis=0), (np.ascontiguousarray(x.T),)),
         "whole": (getattr(gnp, name), (x,)),
-        "running": (lambda x: getattr(lax, f"cum{name}")(x, 1), (x,)),
-        "running back": (lambda x: getattr(lax, f"cum{name}")(x, 1, reverse=True), (x,)),
+        "running": (running, (x,)),
+        "running back": (functools.partial(running, reverse=True), (x,)),
+        # With derivatives it is of pairs.
+        "running, with a tangent": (lambda x: ga.jvp(running, (x,), (x,))[0], (x,)),
         "collective": (
             ga.vmap(lambda x: getattr(lax, f"p{name}")(x, "i"), axis_name="i", out_axes=None),
             (np.ascontiguousarray(x.T),),
@@ -75,6 +78,7 @@ def test_folds(name, shape):
         "columns": rows,
         "whole": ufunc.reduce(x, None),
         "running": ufunc.accumulate(x, 1),
+        "running, with a tangent": ufunc.accumulate(x, 1),
         "running back": ufunc.accumulate(x[:, ::-1], 1)[:, ::-1],
         "collective": rows,
     }

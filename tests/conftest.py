@@ -16,10 +16,23 @@ from hypothesis import settings
 # What `import jax` means there is no business of the other tests: ci/ecosystem runs them.
 collect_ignore = ["ecosystem"]
 
-CACHE = pytest.StashKey[str]()
 #: Rooms whose tests are about the CPU's ways to run a program.
 CPU_ROOMS = ("unit/backends/numpy/", "unit/backends/native/", "unit/compiler/native/")
 DEVICES_NEEDED = 8
+
+# The library reads its environment when it is imported, which a conftest.py further down may do
+# before pytest calls any hook.
+# A fallback that is silent for a user is a failure here.
+os.environ.setdefault("GPUARRAY_STRICT", "1")
+# What a pass of the compiler makes is verified before the next one sees it.
+os.environ.setdefault("GPUARRAY_CHECK_PLANS", "1")
+# NumPy is what most tests are about; those of native code say so, and wait for no hot program.
+os.environ.setdefault("GPUARRAY_NATIVE", "off")
+os.environ.setdefault("GPUARRAY_NATIVE_AFTER", "0")
+# Who works on the library wants its frames.
+os.environ.setdefault("GPUARRAY_TRACEBACK_FILTERING", "off")
+# Tests neither read nor fill the user's cache of compiled kernels.
+CACHE = os.environ["GPUARRAY_CACHE_DIR"] = tempfile.mkdtemp(prefix="gpuarray-")
 
 # The same examples in every run: a failure that CI finds is a failure that everyone finds.
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
@@ -34,24 +47,13 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     gc.disable()  # until all tests are collected: next to nothing of it is garbage
     settings.load_profile("repeatable")
-    # A fallback that is silent for a user is a failure here.
-    os.environ.setdefault("GPUARRAY_STRICT", "1")
-    # What a pass of the compiler makes is verified before the next one sees it.
-    os.environ.setdefault("GPUARRAY_CHECK_PLANS", "1")
-    # NumPy is what most tests are about; those of native code say so, and wait for no hot program.
-    os.environ.setdefault("GPUARRAY_NATIVE", "off")
-    os.environ.setdefault("GPUARRAY_NATIVE_AFTER", "0")
     if config.getoption("--slow"):
         os.environ.setdefault("SIMULATED_ORDERS", "3")
-    # Who works on the library wants its frames.
-    os.environ.setdefault("GPUARRAY_TRACEBACK_FILTERING", "off")
-    # Tests neither read nor fill the user's cache of compiled kernels.
-    config.stash[CACHE] = os.environ["GPUARRAY_CACHE_DIR"] = tempfile.mkdtemp(prefix="gpuarray-")
 
 
 def pytest_unconfigure(config):
     gc.unfreeze()  # pytest looks for failures in the finalisers of all that is garbage now
-    shutil.rmtree(config.stash[CACHE], ignore_errors=True)
+    shutil.rmtree(CACHE, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(config, items):

@@ -24,6 +24,7 @@ from gpuarray.primitives.batching import BatchAxis, batch_of
 from gpuarray.primitives.collective import ops, together
 from gpuarray.primitives.collective.once import once_p, once_with_effect_p
 from gpuarray.primitives.define import do
+from gpuarray.primitives.elementwise.arithmetic import add_p, largest_p, smallest_p
 from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.util import Recent
 
@@ -32,7 +33,8 @@ _GROUP = "devices"
 #: From this many elements on, a sum over devices adds arrays, and does not stack them first.
 _ADDED_FROM = 4096
 
-_added: dict[Any, str] = {ops.psum_p: "add", ops.pmax_p: "max", ops.pmin_p: "min"}
+#: How the collectives among these merge two arrays.
+_added = {ops.psum_p: add_p, ops.pmax_p: largest_p, ops.pmin_p: smallest_p}
 
 
 class SharedMemory:
@@ -238,12 +240,12 @@ def meaning(
         return found
 
     def added(*values: Any) -> list:
-        fold = getattr(do, _added[prim])
+        merge = _added[prim]
         found = []
         for i in range(len(avals)):
             total, *rest = values[i * size : (i + 1) * size]
             for x in rest:
-                total = fold(total, x)
+                total = merge.bind(total, x)
             # All devices get the same sum.
             outputs.append(None)
             found.append(total)

@@ -63,6 +63,18 @@ class Identity(enum.Enum):
             value = {Identity.ZERO: 0, Identity.ONE: 1, Identity.ALL_BITS: -1}[self]
         return np.asarray(value).astype(dtype)[()]
 
+    def held(self, dtype) -> Any:
+        """Return the value in the type that partial results have: float32 for narrower floats.
+
+        >>> Identity.ZERO.held(dtypes.float8_e8m0fnu)  # which has no zero
+        np.float32(0.0)
+        """
+        if dtypes.kind_of(dtype) != "f" or dtype.itemsize >= 4:
+            return self.of(dtype)
+        wide = np.dtype(np.float32)
+        is_zero = self in (Identity.ZERO, Identity.NEGATIVE_ZERO)
+        return self.of(wide) if is_zero else self.of(dtype).astype(wide)
+
 
 class StatePart(enum.Enum):
     """Components of a partial result that have no dtype of their own."""

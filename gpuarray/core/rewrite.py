@@ -217,6 +217,9 @@ class Rewrite(Struct):
     seen_through : (eqn, maker) -> Atom, Eqn or None
         The same with the equations of its operands: an operand of these that the result equals, or
         an equation that reads it. `maker(a)` is the equation that makes an operand, or None.
+    written_out : (eqn) -> list of Eqn, or None
+        The equations of which it is short for, such as conversions of operands that parameters ask
+        for. None if it is not.
     component : (eqn, axis, part) -> Eqn or Atom
         One component of the result along `axis`; `part(operand, axis)` is one of an operand.
     piece : (eqn, number) -> (axis, first, length)
@@ -260,6 +263,7 @@ class Rewrite(Struct):
 
     same_as: Callable[[Any], Any] | None = None
     seen_through: Callable[[Any, Callable[[Any], Any]], Any] | None = None
+    written_out: Callable[[Any], list[Any] | None] | None = None
     component: Callable[[Any, int, Callable[[Any, int], Any]], Any] | None = None
     piece: Callable[[Any, int], tuple[int, int, int]] | None = None
     cropped: Callable[[Any, tuple[int, ...], tuple[int, ...]], Any] | None = None

@@ -119,6 +119,8 @@ SUB = by_class("{0} - {1}", integer="ga_sub({0}, {1})", unsigned="{0} - {1}", co
 MUL = by_class("{0} * {1}", integer="ga_mul({0}, {1})", complex="{0} * {1}")
 MAX = by_class("ga_max({0}, {1})", complex="ga_cmax({0}, {1})", boolean="{0} || {1}")
 MIN = by_class("ga_min({0}, {1})", complex="ga_cmin({0}, {1})", boolean="{0} && {1}")
+LARGEST = by_class("ga_max({0}, {1})", complex="ga_clargest({0}, {1})", boolean="{0} || {1}")
+SMALLEST = by_class("ga_min({0}, {1})", complex="ga_csmallest({0}, {1})", boolean="{0} && {1}")
 
 #: Keyed by `RoundingMethod`.
 ROUND = {0: "ga_round_away({0})", 1: "ga_rint({0})"}

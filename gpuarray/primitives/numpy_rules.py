@@ -49,6 +49,31 @@ def in_int8(function: Callable[..., Any]) -> Callable[..., Any]:
     return rule
 
 
+#: Floats that have no nan: -0.0 stands for one.
+WITHOUT_NAN = {dtypes.float4_e2m1fn, dtypes.float6_e2m3fn, dtypes.float6_e3m2fn}
+
+
+def without_nan(x, dtype):
+    """Convert floats to a type that has no nan: -0.0 for each, whatever its sign.
+
+    That of `inf - inf` depends on the processor, and NumPy's conversion gives 0.0 for one.
+
+    >>> without_nan(np.float32([-np.nan, np.nan]), np.dtype(dtypes.float4_e2m1fn))
+    array([-0, -0], dtype='float4_e2m1fn')
+    """
+    return np.where(np.isnan(x), x.dtype.type(np.nan), x).astype(dtype)
+
+
+def in_finite(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `function` for floats without nan: computed in float32, rounded once."""
+
+    def rule(*xs):
+        found = function(*[x.astype(np.float32) for x in xs])
+        return without_nan(found, xs[0].dtype) if found.dtype == np.float32 else found
+
+    return rule
+
+
 #: Below this many elements np.where is faster: the bit operations have a fixed cost.
 CHOSEN_SINGLY = 4096
 #: Elements in one pass, so that intermediate results stay in cache.
@@ -157,6 +182,8 @@ def by_dtype(
                 # int4, uint4 and the like.
                 if kind != "f":
                     function = in_int8(function)
+                elif dtype in WITHOUT_NAN:
+                    function = in_finite(function)
                 elif not isinstance(function, np.ufunc) or dtype == dtypes.bfloat16:
                     function = in_float32(function)
             chosen[dtype] = function

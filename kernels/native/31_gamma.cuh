@@ -4,28 +4,28 @@
 //@ ga_gamma_keys ga_gamma_units ga_gamma_normals
 // The N keys that each of some keys is split into, uniform numbers, and normal numbers. Functions of their own, as hashes are long.
 // Keys are there up to a multiple of 16.
-template <int STREAM, int N, class K>
+template <class G, int N, class K>
 __attribute__((noinline)) static void ga_gamma_keys(const K* GA_ALONE key, int many, K* GA_ALONE a, K* GA_ALONE b, K* GA_ALONE c) {
     const int filled = (many + 15) / 16 * 16;
     for (int i = 0; i < filled; ++i) {
-        a[i] = ga_gamma_key<STREAM, N>(key[i], 0), b[i] = ga_gamma_key<STREAM, N>(key[i], 1);
-        if constexpr (N > 2) c[i] = ga_gamma_key<STREAM, N>(key[i], 2);
+        a[i] = G::template split<N>(key[i], 0), b[i] = G::template split<N>(key[i], 1);
+        if constexpr (N > 2) c[i] = G::template split<N>(key[i], 2);
     }
 }
-template <class B, int FRACTION, int STREAM, class K, class T>
+template <class B, int FRACTION, class G, class K, class T>
 __attribute__((noinline)) static void ga_gamma_units(const K* GA_ALONE key, int many, T* GA_ALONE u) {
     const int filled = (many + 15) / 16 * 16;
-    for (int i = 0; i < filled; ++i) u[i] = ga_gamma_unit<T, B, FRACTION, STREAM>(key[i]);
+    for (int i = 0; i < filled; ++i) u[i] = ga_gamma_unit<T, B, FRACTION, G>(key[i]);
 }
 // The keys become those of the next normal numbers.
-template <class S, class B, int FRACTION, int STREAM, int MOST, class K, class T>
+template <class S, class B, int FRACTION, class G, int MOST, class K, class T>
 __attribute__((noinline)) static void ga_gamma_normals(K* GA_ALONE key, int many, T* GA_ALONE x) {
     using F = ga_gamma_float<S>;
     const T low = (T)1 / (T)(2ull << FRACTION) - (T)1, width = F::as((T)1 - low);
     const int filled = (many + 15) / 16 * 16;
     GA_LOCAL K next[MOST], now[MOST];
-    ga_gamma_keys<STREAM, 2>(key, many, next, now, now);
-    ga_gamma_units<B, FRACTION, STREAM>(now, many, x);
+    ga_gamma_keys<G, 2>(key, many, next, now, now);
+    ga_gamma_units<B, FRACTION, G>(now, many, x);
     for (int i = 0; i < filled; ++i) {
         key[i] = next[i];
         x[i] = F::as(F::as((T)1.4142135623730951) * F::as(ga_erf_inv(ga_max(low, F::as(F::as(x[i] * width) + low)))));
@@ -41,7 +41,7 @@ template <class S, class T> GA_INLINE bool ga_gamma_is_rejected(T u, T x, T cube
     return !(u < squeeze) & (F::as(ga_log(u)) >= F::as(F::as(square * (T)0.5) + F::as(d * bound)));
 }
 // Of at most MOST elements.
-template <class S, class B, int FRACTION, int STREAM, bool LOG, int MOST, class K, class T, class R>
+template <class S, class B, int FRACTION, class G, bool LOG, int MOST, class K, class T, class R>
 static void ga_gamma_numbers(K* GA_ALONE keys, T* GA_ALONE alpha, int many, R* GA_ALONE found) {
     using F = ga_gamma_float<S>;
     const T third = F::as((T)1 / (T)3);
@@ -60,19 +60,19 @@ static void ga_gamma_numbers(K* GA_ALONE keys, T* GA_ALONE alpha, int many, R* G
         c[i] = F::as(third / F::as(ga_sqrt(d[i])));
         at[i] = i;
     }
-    ga_gamma_keys<STREAM, 2>(keys, many, key, boost, boost);
+    ga_gamma_keys<G, 2>(keys, many, key, boost, boost);
     for (int left = many; left > 0;) {
         const int padded = (left + 15) / 16 * 16;
-        ga_gamma_keys<STREAM, 3>(key, left, next, normal, unit);
-        ga_gamma_normals<S, B, FRACTION, STREAM, MOST>(normal, left, x);
-        ga_gamma_units<B, FRACTION, STREAM>(unit, left, u);
+        ga_gamma_keys<G, 3>(key, left, next, normal, unit);
+        ga_gamma_normals<S, B, FRACTION, G, MOST>(normal, left, x);
+        ga_gamma_units<B, FRACTION, G>(unit, left, u);
         for (int i = 0; i < padded; ++i) v[i] = F::as((T)1 + F::as(x[i] * c[i]));
         // A few have to draw another normal number.
         for (int i = 0; i < left; ++i) {
             if (v[i] > (T)0) continue;
             alone[0] = normal[i];
             do {
-                ga_gamma_normals<S, B, FRACTION, STREAM, 16>(alone, 1, one);
+                ga_gamma_normals<S, B, FRACTION, G, 16>(alone, 1, one);
                 x[i] = one[0];
                 v[i] = F::as((T)1 + F::as(x[i] * c[i]));
             } while (!(v[i] > (T)0));
@@ -90,7 +90,7 @@ static void ga_gamma_numbers(K* GA_ALONE keys, T* GA_ALONE alpha, int many, R* G
         }
         left = again;
     }
-    if (LOG | small) ga_gamma_units<B, FRACTION, STREAM>(boost, many, u);
+    if (LOG | small) ga_gamma_units<B, FRACTION, G>(boost, many, u);
     for (int i = 0; i < many; ++i) {
         const bool large = alpha[i] >= (T)1;
         T y;
@@ -109,8 +109,8 @@ static void ga_gamma_numbers(K* GA_ALONE keys, T* GA_ALONE alpha, int many, R* G
         }
 }
 // Of elements begin ... end, whose operands `given` tells.
-template <class S, class B, int FRACTION, int STREAM, bool LOG, class G, class R>
-static void ga_random_gamma_for_many(const G& given, ga_index begin, ga_index end, R* GA_ALONE found) {
+template <class S, class B, int FRACTION, class G, bool LOG, class O, class R>
+static void ga_random_gamma_for_many(const O& given, ga_index begin, ga_index end, R* GA_ALONE found) {
     constexpr int MOST = 256;
     using T = typename ga_gamma_float<S>::T;
     GA_LOCAL decltype(given(begin).a) keys[MOST];
@@ -121,6 +121,6 @@ static void ga_random_gamma_for_many(const G& given, ga_index begin, ga_index en
             const auto one = given(begin + i);
             keys[i] = one.a, alpha[i] = one.b;
         }
-        ga_gamma_numbers<S, B, FRACTION, STREAM, LOG, MOST>(keys, alpha, many, found);
+        ga_gamma_numbers<S, B, FRACTION, G, LOG, MOST>(keys, alpha, many, found);
     }
 }

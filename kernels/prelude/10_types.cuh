@@ -166,7 +166,7 @@ GA_INLINE float ga_value(ga_e2m1 x) {
 
 //@ ga_small_float ga_beyond GA_IEEE GA_UZ GA_FINITE ga_e4m3_inf ga_e3m4 ga_e4m3_uz ga_e4m3_b11 ga_e5m2_uz ga_e2m3 ga_e3m2
 // The other floats of 8 and 6 bits, by what is beyond their largest number: infinity and nans as in IEEE formats, a
-// single nan in the place of -0, or nothing: then that number again, and nan is a zero.
+// single nan in the place of -0, or nothing: then that number again, and nan is -0.
 enum ga_beyond { GA_IEEE, GA_UZ, GA_FINITE };
 template <int BITS, int MANTISSA, int BIAS, ga_beyond BEYOND> struct ga_small_float {
     static constexpr unsigned sign = 1u << (BITS - 1), cut = 23u - MANTISSA;
@@ -178,7 +178,7 @@ template <int BITS, int MANTISSA, int BIAS, ga_beyond BEYOND> struct ga_small_fl
         unsigned u = __float_as_uint(x) & 0x7fffffffu;
         if (u > 0x7f800000u) {
             if (BEYOND == GA_IEEE) u = most + (1u << (MANTISSA - 1)) + (negative ? sign : 0u);
-            else u = BEYOND == GA_UZ || !negative ? sign : 0u;
+            else u = sign;
         } else {
             if (u < (128u - BIAS) << 23) {  // subnormal: the sum rounds at the smallest step
                 const unsigned step = (151u - BIAS - MANTISSA) << 23;

@@ -43,6 +43,16 @@ template <class T> GA_INLINE ga_complex<T> ga_cmin(ga_complex<T> a, ga_complex<T
     return a.re < b.re || (a.re == b.re && a.im < b.im) ? a : b;
 }
 
+//@ ga_clargest ga_csmallest ga_cnan
+// Folds of them: associative, as the first operand that has a nan part is the result.
+template <class T> GA_INLINE bool ga_cnan(ga_complex<T> z) { return (z.re != z.re) | (z.im != z.im); }
+template <class T> GA_INLINE ga_complex<T> ga_clargest(ga_complex<T> a, ga_complex<T> b) {
+    return ga_cnan(a) | (!ga_cnan(b) & ((a.re > b.re) | ((a.re == b.re) & (a.im > b.im)))) ? a : b;
+}
+template <class T> GA_INLINE ga_complex<T> ga_csmallest(ga_complex<T> a, ga_complex<T> b) {
+    return ga_cnan(a) | (!ga_cnan(b) & ((a.re < b.re) | ((a.re == b.re) & (a.im < b.im)))) ? a : b;
+}
+
 //@ ga_cdiv
 // R. L. Smith's algorithm (1962): scale by the larger part of the divisor, so that squares cannot overflow.
 template <class T> GA_INLINE ga_complex<T> ga_cdiv(ga_complex<T> a, ga_complex<T> b) {

@@ -47,7 +47,9 @@ GA_INLINE double ga_erf_inv(double x) {
     const double w = -log1p(-x * x);
     if (w == GA_INF) return x * GA_INF;
     if (w < 6.25) return x * ga_polynomial(w - 3.125, middle);
-    return x * (w < 16.0 ? ga_polynomial(sqrt(w) - 3.25, tail) : ga_polynomial(sqrt(w) - 5.0, far));
+    // 1 - x x again, from factors: here the rounding of x x takes most of its digits.
+    const double root = sqrt(-log((1.0 - x) * (1.0 + x)));
+    return x * (w < 16.0 ? ga_polynomial(root - 3.25, tail) : ga_polynomial(root - 5.0, far));
 }
 
 //@ ga_lgamma

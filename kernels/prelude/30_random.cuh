@@ -204,32 +204,40 @@ template <> struct ga_gamma_float<double> {
     GA_INLINE double as(double x) { return x; }
 };
 
-//@ ga_gamma_key
-// Key i of N that a key is split into; STREAM: 0 original, 1 partitionable, 2 unsafe.
-template <int STREAM, unsigned N, class K> GA_INLINE K ga_gamma_key(K key, unsigned i) {
-    if constexpr (STREAM == 0) return ga_old_split<N>(key, i);
-    else if constexpr (STREAM == 1) return ga_split(key, i);
-    else return ga_unsafe_split(key, i);
-}
+//@ ga_old_keys
+// How a generator splits a key into N, of which this is key i, and the first bits of a key's stream: Threefry's and rbg's
+// original stream.
+struct ga_old_keys {
+    template <unsigned N, class K> GA_INLINE K split(K key, unsigned i) { return ga_old_split<N>(key, i); }
+    template <class B> GA_INLINE B bits(unsigned long long key) { return ga_random_old_bits<B, 1>(key, 0u); }
+    template <class B> GA_INLINE B bits(ga_c128 key) { return ga_philox_bits<B>(key, 0ull); }
+};
 
-//@ ga_gamma_bits
-template <int STREAM, class B> GA_INLINE B ga_gamma_bits(unsigned long long key) {
-    if constexpr (STREAM == 0) return ga_random_old_bits<B, 1>(key, 0u);
-    else return ga_random_bits<B>(key, 0ull);
-}
-template <int STREAM, class B> GA_INLINE B ga_gamma_bits(ga_c128 key) { return ga_philox_bits<B>(key, 0ull); }
+//@ ga_new_keys
+// The partitionable one.
+struct ga_new_keys {
+    template <unsigned N, class K> GA_INLINE K split(K key, unsigned i) { return ga_split(key, i); }
+    template <class B> GA_INLINE B bits(unsigned long long key) { return ga_random_bits<B>(key, 0ull); }
+    template <class B> GA_INLINE B bits(ga_c128 key) { return ga_philox_bits<B>(key, 0ull); }
+};
+
+//@ ga_unsafe_keys
+struct ga_unsafe_keys {
+    template <unsigned N> GA_INLINE ga_c128 split(ga_c128 key, unsigned i) { return ga_unsafe_split(key, i); }
+    template <class B> GA_INLINE B bits(ga_c128 key) { return ga_philox_bits<B>(key, 0ull); }
+};
 
 //@ ga_gamma_unit
-// A number in [0, 1) from a key, of FRACTION random bits.
-template <class T, class B, int FRACTION, int STREAM, class K> GA_INLINE T ga_gamma_unit(K key) {
-    const B bits = ga_gamma_bits<STREAM, B>(key) >> (8 * (int)sizeof(B) - FRACTION);
+// A number in [0, 1) from a key of the generator G, of FRACTION random bits.
+template <class T, class B, int FRACTION, class G, class K> GA_INLINE T ga_gamma_unit(K key) {
+    const B bits = G::template bits<B>(key) >> (8 * (int)sizeof(B) - FRACTION);
     return (T)bits / (T)(1ull << FRACTION);
 }
 
 //@ ga_random_gamma
 // A gamma number of shape alpha from a separate key, or its logarithm (Marsaglia and Tsang, 2000): rejection continues
 // until this element's number is accepted. S has FRACTION bits of mantissa, drawn as a B.
-template <class S, class B, int FRACTION, int STREAM, bool LOG, class K>
+template <class S, class B, int FRACTION, class G, bool LOG, class K>
 GA_OUTLINE typename ga_gamma_float<S>::T ga_random_gamma(K key, typename ga_gamma_float<S>::T alpha) {
     using F = ga_gamma_float<S>;
     using T = typename F::T;
@@ -238,30 +246,30 @@ GA_OUTLINE typename ga_gamma_float<S>::T ga_random_gamma(K key, typename ga_gamm
     const T third = F::as((T)1 / (T)3), d = F::as((large ? alpha : F::as(alpha + (T)1)) - third);
     const T c = F::as(third / F::as(ga_sqrt(d)));
     const T low = (T)1 / (T)(2ull << FRACTION) - (T)1, width = F::as((T)1 - low);
-    const K boost_key = ga_gamma_key<STREAM, 2>(key, 1);
-    key = ga_gamma_key<STREAM, 2>(key, 0);
+    const K boost_key = G::template split<2>(key, 1);
+    key = G::template split<2>(key, 0);
     // Propose v = (1 + c x)^3 from a normal x; accept by the squeeze, or else by the exact test.
     T cube;
     for (;;) {
-        K normal_key = ga_gamma_key<STREAM, 3>(key, 1);
-        const K unit_key = ga_gamma_key<STREAM, 3>(key, 2);
-        key = ga_gamma_key<STREAM, 3>(key, 0);
+        K normal_key = G::template split<3>(key, 1);
+        const K unit_key = G::template split<3>(key, 2);
+        key = G::template split<3>(key, 0);
         T x, v;
         do {
-            const T u = ga_gamma_unit<T, B, FRACTION, STREAM>(ga_gamma_key<STREAM, 2>(normal_key, 1));
-            normal_key = ga_gamma_key<STREAM, 2>(normal_key, 0);
+            const T u = ga_gamma_unit<T, B, FRACTION, G>(G::template split<2>(normal_key, 1));
+            normal_key = G::template split<2>(normal_key, 0);
             x = F::as(ga_erf_inv(ga_max(low, F::as(F::as(u * width) + low))));
             x = F::as(F::as((T)1.4142135623730951) * x);
             v = F::as((T)1 + F::as(x * c));
         } while (!(v > (T)0));
-        const T square = F::as(x * x), u = ga_gamma_unit<T, B, FRACTION, STREAM>(unit_key);
+        const T square = F::as(x * x), u = ga_gamma_unit<T, B, FRACTION, G>(unit_key);
         cube = F::as(F::as(v * v) * v);
         const T squeeze = F::as((T)1 - F::as(F::as((T)0.0331) * F::as(square * square)));
         if (u < squeeze) break;
         const T bound = F::as(F::as((T)1 - cube) + F::as(ga_log(cube)));
         if (!(F::as(ga_log(u)) >= F::as(F::as(square * (T)0.5) + F::as(d * bound)))) break; // nan: alpha is inf
     }
-    const T unit = ga_gamma_unit<T, B, FRACTION, STREAM>(boost_key);
+    const T unit = ga_gamma_unit<T, B, FRACTION, G>(boost_key);
     if constexpr (LOG) {
         const T e = -F::as(ga_log1p(-unit)), boost = large || e == (T)0 ? (T)0 : F::as(-e / alpha);
         return F::as(F::as(F::as(ga_log(d)) + F::as(ga_log(cube))) + boost);

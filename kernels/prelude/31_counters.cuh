@@ -37,6 +37,12 @@ template <class T> GA_INLINE T ga_phx2_bits(unsigned key, unsigned long long i) 
     return sizeof(T) == 8 ? (T)((unsigned long long)p.x << 32 | p.y) : (T)(p.x ^ p.y);
 }
 
+//@ ga_phx2_keys
+struct ga_phx2_keys {
+    template <unsigned N> GA_INLINE unsigned split(unsigned key, unsigned i) { return ga_phx2_split(key, i); }
+    template <class B> GA_INLINE B bits(unsigned key) { return ga_phx2_bits<B>(key, 0ull); }
+};
+
 //@ ga_philox4x32
 // Philox-4x32 with 10 rounds: four words from a key of two words and a counter of four.
 GA_INLINE ga_quad ga_philox4x32(unsigned long long key, unsigned x, unsigned y, unsigned z, unsigned w) {
@@ -80,6 +86,12 @@ template <class T> GA_INLINE T ga_phx4_bits(unsigned long long key, unsigned lon
     const ga_quad q = ga_philox4x32(key, (unsigned)(i >> 32), (unsigned)i, 0u, 0u);
     return sizeof(T) == 8 ? (T)((unsigned long long)q.x << 32 | q.y) : (T)(q.x ^ q.y ^ q.z ^ q.w);
 }
+
+//@ ga_phx4_keys
+struct ga_phx4_keys {
+    template <unsigned N> GA_INLINE unsigned long long split(unsigned long long key, unsigned i) { return ga_phx4_split(key, i); }
+    template <class B> GA_INLINE B bits(unsigned long long key) { return ga_phx4_bits<B>(key, 0ull); }
+};
 
 //@ ga_threefry4x32
 // Threefry-4x32 with 20 rounds: four words from a key of four words and a counter of four.
@@ -142,3 +154,9 @@ template <class T> GA_INLINE T ga_fry4_bits(ga_c128 key, unsigned long long i) {
     if (sizeof(T) == 8) return (T)((unsigned long long)(q.x ^ q.z) << 32 | (q.y ^ q.w));
     return (T)(q.x ^ q.y ^ q.z ^ q.w);
 }
+
+//@ ga_fry4_keys
+struct ga_fry4_keys {
+    template <unsigned N> GA_INLINE ga_c128 split(ga_c128 key, unsigned i) { return ga_fry4_split(key, i); }
+    template <class B> GA_INLINE B bits(ga_c128 key) { return ga_fry4_bits<B>(key, 0ull); }
+};

@@ -232,18 +232,11 @@ def dot_parts(lhs, rhs, *, epilogue=None, out_sharding=None, **params):
     precision = params["precision"]
     (lc, rc), (lb, rb) = params["dimension_numbers"]
     # The same choice of dtypes as the NumPy rule makes.
-    *rounding, accumulate = rounding_of(precision)
+    *_, accumulate = rounding_of(precision)
     joined = joined_dtype("dot_general", avals[0].dtype, avals[1].dtype)
     working = working_dtype(joined, out.dtype, accumulate)
     matrices = []
-    for x, batch, contract, to, last in (
-        (lhs, lb, lc, rounding[0], True),
-        (rhs, rb, rc, rounding[1], False),
-    ):
-        # A precision may round operands first (float32 to bfloat16), as the NumPy rule does.
-        dtype = aval_of(x).dtype
-        if to is not None and dtypes.kind_of(dtype) == "f" and to.itemsize < dtype.itemsize:
-            x = cast(x, to)
+    for x, batch, contract, last in ((lhs, lb, lc, True), (rhs, rb, rc, False)):
         side = _side(aval_of(x).shape, tuple(batch), tuple(contract), last)
         matrices.append((shaped(permuted(x, side.permutation), side.shape), side.swap))
     (a, transposed_a), (b, transposed_b) = matrices

@@ -145,10 +145,12 @@ def merge_equal(graph: Graph) -> Graph:
                 env[outvars[0]] = ins[0]
                 continue
             eqn = build.reshape(ins[0], shape, eqn.site, outvars[0])
-        # 4. A value that is constant along an axis is computed once, and then broadcast.
-        narrow = _before_broadcast(eqn, spread)
-        if narrow:
-            waiting += narrow[::-1]
+        # 4. A value that is constant along an axis is computed once, and then broadcast; what is
+        # short for others becomes these.
+        rule = eqn.primitive.rewrite.written_out
+        several = _before_broadcast(eqn, spread) or (rule and rule(eqn))
+        if several:
+            waiting += several[::-1]
             continue
         # 5. An equal equation seen before, unless it has effects.
         key = (eqn.primitive, tuple(map(atom_key, eqn.invars)), params_key(eqn.params))

@@ -14,6 +14,7 @@ import numpy as np
 from gpuarray.compiler.lower.kernel import NoKernel
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.types import ROUNDED_AT_ONCE, TYPES
+from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.fold import ELEMENT, POSITION, Identity, State, state_bytes
 from gpuarray.core.graph import Eqn, storage_dtype
@@ -113,6 +114,14 @@ class Reducer:
         return self._constant(self.fold.identity, self.fold.state)
 
     @property
+    def nothing(self) -> str:
+        """The fold of no elements: the identity, but for the imaginary part of an extreme."""
+        dtype = self.element.dtype
+        if not self.plain or dtypes.kind_of(dtype) != "c":
+            return self.identity
+        return ct.constant(self.fold.of_nothing(dtype), self.element)
+
+    @property
     def neutral(self) -> str:
         """The value that a running fold starts from: merging it changes nothing, not even -0.0."""
         return self._constant(self.fold.neutral, self.fold.state)
@@ -134,8 +143,8 @@ class Reducer:
         if state is POSITION:
             # ~0ull is larger than every position: a real element always comes before it.
             return "~0ull" if identity is Identity.ALL_BITS else f"{identity.of(_POSITION)}ull"
-        aval = self.element if state is ELEMENT else _scalar(state)
-        return ct.constant(identity.of(aval.dtype), aval)
+        value = identity.held(self.element.dtype if state is ELEMENT else state)
+        return ct.constant(value, _scalar(value.dtype))
 
     def lift(self, element: str, position: str) -> str:
         """An element as a partial result."""

@@ -20,7 +20,7 @@ def states_of(fold: SerialFold) -> list[tuple[str, Access | str]]:
     # A reduction knows its partial result; other folds give their initial values.
     if isinstance(fold.how, Reduced):
         reducer = Reducer(fold.how.eqn)
-        return [(reducer.state, reducer.identity)]
+        return [(reducer.state, reducer.nothing)]
     return [(ct.value_type(aval), start) for aval, start in fold.states]
 
 

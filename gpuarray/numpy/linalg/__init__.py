@@ -17,6 +17,8 @@ from gpuarray.numpy.linalg.decompositions import eigvalsh as eigvalsh
 from gpuarray.numpy.linalg.decompositions import qr as qr
 from gpuarray.numpy.linalg.decompositions import svd as svd
 from gpuarray.numpy.linalg.decompositions import svdvals as svdvals
+from gpuarray.numpy.linalg.determinants import det as det
+from gpuarray.numpy.linalg.determinants import slogdet as slogdet
 from gpuarray.numpy.linalg.norms import cond as cond
 from gpuarray.numpy.linalg.norms import matrix_norm as matrix_norm
 from gpuarray.numpy.linalg.norms import norm as norm
@@ -29,14 +31,12 @@ from gpuarray.numpy.linalg.products import outer as outer
 from gpuarray.numpy.linalg.products import tensordot as tensordot
 from gpuarray.numpy.linalg.products import trace as trace
 from gpuarray.numpy.linalg.products import vecdot as vecdot
-from gpuarray.numpy.linalg.systems import det as det
 from gpuarray.numpy.linalg.systems import inv as inv
 from gpuarray.numpy.linalg.systems import lstsq as lstsq
 from gpuarray.numpy.linalg.systems import matrix_power as matrix_power
 from gpuarray.numpy.linalg.systems import matrix_rank as matrix_rank
 from gpuarray.numpy.linalg.systems import multi_dot as multi_dot
 from gpuarray.numpy.linalg.systems import pinv as pinv
-from gpuarray.numpy.linalg.systems import slogdet as slogdet
 from gpuarray.numpy.linalg.systems import solve as solve
 from gpuarray.numpy.linalg.systems import tensorinv as tensorinv
 from gpuarray.numpy.linalg.systems import tensorsolve as tensorsolve

@@ -1,4 +1,4 @@
-"""Systems of equations, inverses, determinants, powers and ranks of matrices.
+"""Systems of equations, inverses, powers and ranks of matrices.
 
 Floor 6. In: (…, m, n) arrays, promoted to floats. Out: arrays; leading axes are batch axes.
 """
@@ -6,7 +6,6 @@ Floor 6. In: (…, m, n) arrays, promoted to floats. Out: arrays; leading axes a
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -19,25 +18,21 @@ from gpuarray.core.value import Array
 from gpuarray.functions.custom_jvp import custom_jvp
 from gpuarray.functions.custom_rules import SymbolicZero
 from gpuarray.lax.ranks import check_ranks
-from gpuarray.numpy.arithmetic import sign
 from gpuarray.numpy.axes import moveaxis
-from gpuarray.numpy.comparison import equal, not_equal
+from gpuarray.numpy.comparison import not_equal
 from gpuarray.numpy.einsum import einsum
-from gpuarray.numpy.functions import conj, log
 from gpuarray.numpy.index_tricks import take_along_axis
 from gpuarray.numpy.linalg.decompositions import (
-    SlogdetResult,
     adjoint,
     check_square,
     identity,
     inexact_matrix,
-    is_complex,
     product,
     squares,
     svd,
 )
 from gpuarray.numpy.operands import array, arrays, promoted_inexact
-from gpuarray.numpy.products import diagonal, matmul
+from gpuarray.numpy.products import matmul
 from gpuarray.numpy.selection import where
 from gpuarray.numpy.shapes import broadcast_shapes, ravel, reshape, stretch
 
@@ -269,141 +264,7 @@ def tensorsolve(a, b, axes: tuple[int, ...] | None = None) -> Array:
     return reshape(solve(reshape(a, (b.size, -1)), ravel(b)), target)
 
 
-# ---- determinants, powers, ranks ------------------------------------------------------------
-
-
-def det(a) -> Array:
-    """The determinant of a square matrix: (…, n, n) -> (…).
-
-    >>> import gpuarray.numpy as gnp
-    >>> gnp.linalg.det(gnp.array([[1., 2.], [3., 4.]]))
-    Array(-2., dtype=float32)
-    """
-    a = inexact_matrix("det", a)
-    check_square("det()", a)
-    n = a.shape[-1]
-    # Small ones by formula: no factorisation, and differentiable at singular matrices.
-    if n == 1:
-        return a[..., 0, 0]
-    if n == 2:
-        return a[..., 0, 0] * a[..., 1, 1] - a[..., 0, 1] * a[..., 1, 0]
-    if n == 3:
-        rows = [[a[..., i, j] for j in range(3)] for i in range(3)]
-        (p, q, r), (s, t, u), (v, w, x) = rows
-        return p * t * x + q * u * v + r * s * w - r * t * v - p * u * w - q * s * x
-    if n == 4:
-        # Two rows and two columns, times the other rows and columns.
-        upper, lower = ([_minor(a, i, p, q) for p, q in _PAIRS] for i in (0, 2))
-        signs = (1, -1, 1, 1, -1, 1)
-        return functools.reduce(
-            lax.add, [s * x * y for s, x, y in zip(signs, upper, reversed(lower), strict=True)]
-        )
-    return _by_factors(a)
-
-
-_PAIRS = list(itertools.combinations(range(4), 2))
-
-
-def _minor(a: Array, i: int, p: int, q: int) -> Array:
-    """The determinant of rows i and i + 1, columns p and q."""
-    return a[..., i, p] * a[..., i + 1, q] - a[..., i, q] * a[..., i + 1, p]
-
-
-@custom_jvp
-def _by_factors(a: Array) -> Array:
-    packed, pivots, _ = lax.linalg.lu(a)
-    # det(P) det(L) det(U): the sign of the swaps, one, and the diagonal of U.
-    return _parity(pivots, packed.dtype) * diagonal(packed, axis1=-2, axis2=-1).prod(-1)
-
-
-@_by_factors.defjvp
-def _by_factors_jvp(primals, tangents):
-    # Not through the factors, which divide by their diagonal: a singular matrix has cofactors, too.
-    (a,), (da,) = primals, tangents
-    value = _by_factors(a)
-    singular = equal(value, 0)[..., None, None]
-    regular = lambda a, value, _: _cofactors_of_regular(a, value)
-    slope = lax.cond(singular.any(), _cofactors, regular, a, value, singular)
-    return value, (slope * da).sum((-2, -1))
-
-
-def _cofactors_of_regular(a: Array, value: Array) -> Array:
-    return value[..., None, None] * inv(a).mT
-
-
-def _cofactors(a: Array, value: Array, singular: Array) -> Array:
-    """The cofactors of matrices some of which are singular: those by singular values."""
-    n = a.shape[-1]
-    # Each way sees matrices that it has derivatives for, only.
-    regular = _cofactors_of_regular(where(singular, identity(n, a.dtype), a), value)
-    apart = identity(n, a.dtype) * lax.convert_element_type(lax.iota(np.int32, n) + 1, a.dtype)
-    u, s, vh = svd(where(singular, a, apart))
-    # Of a product the product of theirs; of a unitary matrix, its conjugate times its determinant.
-    turn = _by_factors(u) * _by_factors(vh)
-    one = lax.full((*s.shape[:-1], 1), 1, s.dtype)
-    below = lax.cumprod(lax.concatenate([one, s[..., :-1]], s.ndim - 1), s.ndim - 1)
-    above = lax.cumprod(lax.concatenate([s[..., 1:], one], s.ndim - 1), s.ndim - 1, reverse=True)
-    others = lax.convert_element_type(below * above, a.dtype)
-    return where(
-        singular, turn[..., None, None] * product(conj(u) * others[..., None, :], conj(vh)), regular
-    )
-
-
-def _parity(pivots: Array, dtype) -> Array:
-    """1 or -1: whether the row swaps of an LU factorisation are even in number."""
-    stay = lax.broadcasted_iota(pivots.dtype, pivots.shape, pivots.ndim - 1)
-    # Every row that was swapped turns the sign.
-    swaps = not_equal(pivots, stay).sum(-1)
-    return lax.convert_element_type(1 - 2 * (swaps % 2), dtype)
-
-
-def slogdet(a, *, method: str | None = None) -> SlogdetResult:
-    """The sign of the determinant and the logarithm of its absolute value: (…, n, n) -> (…), (…).
-
-    Parameters
-    ----------
-    method :
-        The factorisation, "lu" or "qr".
-
-    Examples
-    --------
-
-    >>> import gpuarray.numpy as gnp
-    >>> gnp.linalg.slogdet(gnp.array([[-1., 0.], [0., 1.]])).sign
-    Array(-1., dtype=float32)
-    """
-    a = inexact_matrix("slogdet", a)
-    check_square("slogdet", a)
-    if method not in (None, "lu", "qr"):
-        raise ValueError(
-            f"Unknown slogdet method '{method}'. Supported methods are 'lu' (`None`), and 'qr'."
-        )
-    if method == "qr":
-        packed, factors = lax.linalg.geqrf(a)
-        # Every reflector with a factor turns the sign once (by a unit number, when complex).
-        flips = where(factors != 0, _reflection(packed, factors), 1).prod(-1)
-        flips = lax.convert_element_type(flips, a.dtype)
-    else:
-        packed, pivots, _ = lax.linalg.lu(a)
-        flips = _parity(pivots, a.dtype)
-    # Of the triangular factor, whose diagonal elements multiply to the determinant.
-    d = diagonal(packed, axis1=-2, axis2=-1)
-    size = abs(d)
-    singular = equal(d, 0).any(-1)
-    direction = d / lax.convert_element_type(size, d.dtype) if is_complex(a) else sign(d)
-    # Zero has no direction: its sign is 0 and its logarithm -inf.
-    total = where(singular, 0, flips * direction.prod(-1))
-    return SlogdetResult(total, where(singular, -np.inf, log(size).sum(-1)))
-
-
-def _reflection(packed: Array, factors: Array) -> Array:
-    """The determinant of each Householder reflector 1 - tau v v^H: -conj(tau) / tau (-1 for real
-    tau).
-    """
-    if not is_complex(packed):
-        return lax.full_like(factors, -1)
-    safe = where(factors == 0, 1, factors)
-    return -conj(safe) / safe
+# ---- powers, ranks ------------------------------------------------------------
 
 
 def matrix_power(a, n: int) -> Array:

@@ -135,8 +135,10 @@ def _result_dtype(dtype, preferred):
     if preferred is None:
         return dtype
     kinds = dtypes.kind_of(dtype), dtypes.kind_of(preferred)
-    # Integers may become floats, but otherwise the kind cannot change.
-    if kinds[0] in "iu":
+    # Integers may become floats and bools any number, but otherwise the kind cannot change.
+    if kinds[0] == "b":
+        compatible = kinds[1] in "biufc"
+    elif kinds[0] in "iu":
         compatible = kinds[1] in "iuf"
     else:
         compatible = kinds[0] == kinds[1]

@@ -25,7 +25,8 @@ from gpuarray.core.index import Index
 from gpuarray.core.target import TARGET
 from gpuarray.primitives.elements import loops
 from gpuarray.primitives.elementwise.arithmetic import mul_p
-from gpuarray.primitives.reduce.ops import reduce_sum_p
+from gpuarray.primitives.elementwise.bits import and_p
+from gpuarray.primitives.reduce.ops import reduce_or_p, reduce_sum_p
 
 
 def _steps(eqn: Eqn) -> int:
@@ -85,7 +86,9 @@ def _convolution(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
         get(0, [places[d] for d in range(left.ndim)]),
         get(1, [weights[d] for d in range(right.ndim)]),
     )
-    sum_of = Eqn(reduce_sum_p, [eqn.invars[0]], eqn.outvars, {})
+    # Bools are summed by `or`.
+    summed = reduce_or_p if out.dtype == dtypes.bool_ else reduce_sum_p
+    sum_of = Eqn(summed, [eqn.invars[0]], eqn.outvars, {})
     open_tests = tuple(t for t in tests if t.always is None)
     return SerialFold(Reduced(sum_of, _product(eqn)), out, (), axes, open_tests, terms)
 
@@ -98,7 +101,7 @@ def _product(eqn: Eqn) -> Eqn:
         wide = dtypes.kind_of(aval.dtype) == "f"
         aval = aval.update(dtype=dtypes.float32) if wide else aval
     x, y, out = Var(aval), Var(aval), Var(aval)
-    return Eqn(mul_p, [x, y], [out], {})
+    return Eqn(and_p if aval.dtype == dtypes.bool_ else mul_p, [x, y], [out], {})
 
 
 CONVOLUTION = ElementRule(_convolution, when=_is_short, times=_steps)

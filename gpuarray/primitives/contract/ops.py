@@ -19,8 +19,8 @@ from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.rewrite import Rewrite
 from gpuarray.primitives.contract.factors import dot_factors
-from gpuarray.primitives.contract.precision import rounding_of
-from gpuarray.primitives.contract.rewrites import PRODUCT
+from gpuarray.primitives.contract.precision import rounded_types, rounding_of
+from gpuarray.primitives.contract.rewrites import PRODUCT, rounded_operands
 from gpuarray.primitives.contract.transforms import dot_rules
 from gpuarray.primitives.define import ANY, check_dtype, hide_defaults
 from gpuarray.primitives.elementwise.convert import float_to_int
@@ -292,19 +292,19 @@ def _dot_numpy(
         preferred_element_type=preferred_element_type,
     )
     # Decide once, from dtypes and shapes, which of NumPy's ways to take.
-    round_lhs, round_rhs, accumulate = rounding_of(precision)
+    rounded, accumulate = rounded_types(precision, lhs.dtype, rhs.dtype), rounding_of(precision)[2]
     joined = joined_dtype("dot_general", lhs.dtype, rhs.dtype)
     working = working_dtype(joined, aval.dtype, accumulate)
     direct = _is_matmul(lhs, rhs, dimension_numbers)
     # Floats of one dtype that is also that of the sums: NumPy's matmul directly.
     same = lhs.dtype == rhs.dtype == working == aval.dtype and dtypes.kind_of(working) in "fc"
-    plain = same and round_lhs is None and round_rhs is None
+    plain = same and rounded == [None, None]
     small = plain and _is_many_small(lhs, rhs, dimension_numbers)
     if direct and plain and not small:
         return np.matmul
     product = _small_products if small else matrix_product(working, aval.dtype)
     if not plain and dtypes.kind_of(working) in "fc":
-        product = _rounding(product, lhs.dtype, rhs.dtype, round_lhs, round_rhs)
+        product = _rounding(product, *rounded)
     # Broadcasting of matmul would treat vectors as something else.
     if direct and not small and lhs.ndim > 1 and rhs.ndim > 1:
         return product
@@ -351,15 +351,8 @@ def _small_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return out
 
 
-def _rounding(product, lhs, rhs, round_lhs, round_rhs):
-    """Round operands first to an algorithm's dtypes, where those are less precise."""
-
-    # Only floats, and only to something narrower: no algorithm adds precision.
-    def narrower(dtype, to):
-        wider = to is not None and dtypes.kind_of(dtype) == "f" and to.itemsize < dtype.itemsize
-        return to if wider else None
-
-    to_left, to_right = narrower(lhs, round_lhs), narrower(rhs, round_rhs)
+def _rounding(product, to_left, to_right):
+    """Round operands first, where a dtype for them is given."""
     if to_left is None and to_right is None:
         return product
 
@@ -397,7 +390,7 @@ dot_general_p = Primitive(
     numpy_pick=_dot_numpy,
     show=_show_dot,
     work=_dot_work,
-    rewrite=Rewrite(product=PRODUCT),
+    rewrite=Rewrite(product=PRODUCT, written_out=rounded_operands),
     factors=dot_factors,
     **dot_rules(lambda x, y, **params: dot_general_p.bind(x, y, **params)),
 )

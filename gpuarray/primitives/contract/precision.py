@@ -201,3 +201,16 @@ def rounding_of(precision) -> tuple[Any, Any, Any]:
     if precision is DotAlgorithmPreset.F64_F64_F64:
         return None, None, np.dtype(np.float64)
     return None, None, None
+
+
+def rounded_types(precision, *given) -> list[Any]:
+    """Return for the dtype of each operand the one that an algorithm rounds it to, or None.
+
+    >>> rounded_types(DotAlgorithmPreset.F16_F16_F32, dtypes.float32, dtypes.float16)
+    [dtype('float16'), None]
+    """
+    # Only floats, and only to something narrower: no algorithm adds precision.
+    return [
+        to if to and dtypes.kind_of(dtype) == "f" and to.itemsize < dtype.itemsize else None
+        for dtype, to in zip(given, rounding_of(precision)[:2], strict=True)
+    ]

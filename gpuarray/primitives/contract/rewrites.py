@@ -14,6 +14,7 @@ from gpuarray.core.dtypes import kind_of
 from gpuarray.core.graph import Atom, Eqn, Var, storage_dtype
 from gpuarray.core.rewrite import Extents, Product, Roles, WindowAxis, WindowedProduct
 from gpuarray.primitives.contract.epilogues import epilogues
+from gpuarray.primitives.contract.precision import DotAlgorithm, rounded_types, rounding_of
 from gpuarray.primitives.elementwise.arithmetic import mul_p
 from gpuarray.primitives.elementwise.convert import conversion
 from gpuarray.primitives.movement import build
@@ -162,6 +163,29 @@ def _split(eqn: Eqn, side: int) -> list[Eqn]:
         parts.append(Var(out.aval.update(shape=shape)))
         made += [piece, row, eqn.replace(invars=invars, outvars=parts[-1:], params=params)]
     return [*made, build.stack(parts, place, eqn.site, out)]
+
+
+def rounded_operands(eqn: Eqn) -> list[Eqn] | None:
+    """The conversions that an algorithm asks for, and the product of what they give; None if it
+    asks for none.
+    """
+    given = [a.aval.dtype for a in eqn.invars]
+    rounded = rounded_types(eqn.params["precision"], *given)
+    if rounded == [None, None]:
+        return None
+    # A product is of operands of one type: rounded ones of two types are converted back.
+    several = len({to or dtype for dtype, to in zip(given, rounded, strict=True)}) > 1
+    made: list[Eqn] = []
+    operands = list(eqn.invars)
+    for side, (dtype, to) in enumerate(zip(given, rounded, strict=True)):
+        for wanted in () if to is None else (to, dtype) if several else (to,):
+            made.append(conversion(operands[side], wanted, eqn.site))
+            (operands[side],) = made[-1].outvars
+    out = eqn.outvars[0].aval.dtype
+    left, right = (a.aval.dtype for a in operands)
+    algorithm = DotAlgorithm(left, right, rounding_of(eqn.params["precision"])[2] or out)
+    params = {**eqn.params, "precision": algorithm, "preferred_element_type": out}
+    return [*made, eqn.replace(invars=operands, params=params)]
 
 
 PRODUCT = Product(_extents, _roles, _exchanged, _turned, _expanded, _split, _laid, epilogues)

@@ -233,30 +233,37 @@ def _smaller_complex(x, y):
     return np.where((x.real < y.real) | ((x.real == y.real) & (x.imag < y.imag)), x, y)
 
 
+def _extremes(larger, smaller, max_cuda, min_cuda, **options) -> tuple[Primitive, Primitive]:
+    """Return `max` and `min`, given their rules for complex numbers and their CUDA rules."""
+    of_real = {"integer": np.maximum, "floating": np.maximum, "boolean": np.logical_or}
+    to_real = {"integer": np.minimum, "floating": np.minimum, "boolean": np.logical_and}
+    lowest = neutral.identity(neutral.is_lowest, neutral.is_lowest)
+    highest = neutral.identity(neutral.is_highest, neutral.is_highest)
+    options = {"jvp": rules.EXTREME_JVP, "arity": 2, "dtypes": ANY, **options}
+    return (
+        elementwise(
+            "max",
+            rewrite=Rewrite(same_as=lowest, algebra="larger"),
+            numpy_pick=by_dtype(complex=larger, **of_real),
+            cuda=max_cuda,
+            **options,
+        ),
+        elementwise(
+            "min",
+            rewrite=Rewrite(same_as=highest),
+            numpy_pick=by_dtype(complex=smaller, **to_real),
+            cuda=min_cuda,
+            **options,
+        ),
+    )
+
+
 # Of 0.0 and -0.0, which are equal, NumPy's maximum and minimum may return either.
-max_p = elementwise(
-    "max",
-    rewrite=Rewrite(
-        same_as=neutral.identity(neutral.is_lowest, neutral.is_lowest), algebra="larger"
-    ),
-    jvp=rules.EXTREME_JVP,
-    arity=2,
-    dtypes=ANY,
-    numpy_pick=by_dtype(
-        integer=np.maximum, floating=np.maximum, complex=_larger_complex, boolean=np.logical_or
-    ),
-    cuda=cuda_rules.MAX,
-)
-min_p = elementwise(
-    "min",
-    rewrite=Rewrite(same_as=neutral.identity(neutral.is_highest, neutral.is_highest)),
-    jvp=rules.EXTREME_JVP,
-    arity=2,
-    dtypes=ANY,
-    numpy_pick=by_dtype(
-        integer=np.minimum, floating=np.minimum, complex=_smaller_complex, boolean=np.logical_and
-    ),
-    cuda=cuda_rules.MIN,
+max_p, min_p = _extremes(_larger_complex, _smaller_complex, cuda_rules.MAX, cuda_rules.MIN)
+#: How folds merge. They need an associative operation, which the order of `max_p` is not where a
+#: part of a complex number is nan: such a number is the result, as in NumPy.
+largest_p, smallest_p = _extremes(
+    np.maximum, np.minimum, cuda_rules.LARGEST, cuda_rules.SMALLEST, register=False
 )
 
 

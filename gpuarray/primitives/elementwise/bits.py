@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Atom, Eqn
 from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
 from gpuarray.core.rewrite import Rewrite
 from gpuarray.primitives.axes import move_axis
@@ -254,6 +255,17 @@ def _bitcast_text(avals, *, new_dtype) -> str:
     return from_word(new_dtype, word_of(avals[0].dtype, "{0}"))
 
 
+def _cast_before(eqn: Eqn, maker: Callable[[Atom], Eqn | None]) -> Atom | Eqn | None:
+    """Return the bitcast of what was bitcast: in between, registers would lose bits of nans."""
+    before = maker(eqn.invars[0])
+    if before is None or before.primitive is not bitcast_convert_type_p:
+        return None
+    (a,), out = before.invars, eqn.outvars[0].aval
+    if a.aval.shape != out.shape:
+        return None
+    return a if a.aval.dtype == out.dtype else eqn.replace(invars=[a])
+
+
 # Pointwise if the widths agree; otherwise the result has one axis more or less, as its aval says.
 bitcast_convert_type_p = Primitive(
     "bitcast_convert_type",
@@ -265,6 +277,7 @@ bitcast_convert_type_p = Primitive(
     jvp=NOT_DIFFERENTIABLE,
     transpose=NOT_LINEAR,
     batch=_bitcast_batch,
+    rewrite=Rewrite(seen_through=_cast_before),
 )
 
 
@@ -277,9 +290,23 @@ def _check_precision(_: ShapedArray, *, exponent_bits: int, mantissa_bits: int) 
         )
 
 
+def _rounded_in(dtype):
+    """The dtype whose words are rounded: of floats of 8 bits and fewer, some of which have no
+    infinity, float16 as in JAX; of float8_e8m0fnu, which has more powers of two, float32.
+    """
+    if dtype.itemsize > 1:
+        return dtype
+    return np.dtype(np.float32 if dtypes.finfo(dtype).nexp == 8 else np.float16)
+
+
 # The word of each format: sign, exponent, mantissa from high to low.
 def _precision_pick(avals, *, exponent_bits, mantissa_bits):
-    dtype = avals[0].dtype
+    given = avals[0].dtype
+    dtype = _rounded_in(given)
+    if dtype != given:
+        bits = {"exponent_bits": exponent_bits, "mantissa_bits": mantissa_bits}
+        wide = _precision_pick([ShapedArray((), dtype)], **bits)
+        return lambda x: wide(x.astype(dtype)).astype(given)
     info = dtypes.finfo(dtype)
     mantissa, exponent = int(info.nmant), int(info.nexp)
     unsigned = np.dtype(f"u{dtype.itemsize}").type
@@ -315,12 +342,14 @@ def _precision_pick(avals, *, exponent_bits, mantissa_bits):
 
 
 def _precision_text(avals, *, exponent_bits: int, mantissa_bits: int) -> str:
-    dtype = avals[0].dtype
+    dtype = _rounded_in(avals[0].dtype)
     info = dtypes.finfo(dtype)
     mantissa, exponent = int(info.nmant), int(info.nexp)
     kept = f"{min(mantissa_bits, mantissa)}, {min(exponent_bits, exponent)}"
     word = f"ga_reduce_precision<{mantissa}, {exponent}, {kept}>({word_of(dtype, '{0}')})"
-    return from_word(dtype, word)
+    text = from_word(dtype, word)
+    # In brackets an expression is not taken for one that is rounded already.
+    return text if dtype == avals[0].dtype else f"({text})"
 
 
 reduce_precision_p = elementwise(

@@ -20,7 +20,7 @@ from gpuarray.core.rewrite import Rewrite
 from gpuarray.primitives.cuda_rules import by_class
 from gpuarray.primitives.define import COMPLEX, do, elementwise, hide_defaults
 from gpuarray.primitives.linear import share_of
-from gpuarray.primitives.numpy_rules import fresh, is_foreign, join
+from gpuarray.primitives.numpy_rules import WITHOUT_NAN, fresh, is_foreign, join, without_nan
 
 # ---- element types ----
 
@@ -54,6 +54,8 @@ def _real_rule(old, new):
         return lambda x: x != x.dtype.type(0)
     if source == "f" and target in "iu":
         return lambda x: float_to_int(x, new)
+    if source == "f" and new in WITHOUT_NAN:
+        return lambda x: without_nan(x.astype(np.float32) if is_foreign(old) else x, new)
     if target == "c" and source == "f" and old.itemsize < 4:
         # not every narrow float converts to complex
         return lambda x: x.astype(np.float32).astype(new)

@@ -209,7 +209,7 @@ def _erf_inv_single(x):
 
 
 def _erf_inv_double(x):
-    # Giles's variable; (1 - x)(1 + x) is as exact as -x² here.
+    # Giles's variable.
     w = -np.log1p(-x * x)
     # The middle for all elements, then the tails over it.
     (end, _, shift, coefficients), *rest = _DOUBLE
@@ -218,7 +218,10 @@ def _erf_inv_double(x):
     for end, _, shift, coefficients in rest:  # the tails are rare: compute them separately
         tail = (w >= start) & (w < end)
         if tail.any():
-            out[tail] = _polynomial(np.sqrt(w[tail]) - shift, coefficients)
+            # 1 - x² again, from factors: there the rounding of x² takes most of its digits.
+            size = np.abs(x[tail])
+            root = np.sqrt(-np.log((1 - size) * (1 + size)))
+            out[tail] = _polynomial(root - shift, coefficients)
         start = end
     out[w == np.inf] = np.inf  # x is 1 or -1
     out *= x

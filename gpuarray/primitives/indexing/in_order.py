@@ -162,7 +162,8 @@ def _piece(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     """A piece of the updates of an element, folded."""
     of: Eqn = eqn.params["of"]
     reduction, aval = of.primitive.update.among, eqn.outvars[0].aval
-    start = Constant(reduction.fold.neutral.of(aval.dtype), aval)
+    neutral = reduction.fold.neutral.held(aval.dtype)
+    start = Constant(neutral, ShapedArray((), neutral.dtype))
     a, b, out = (Var(aval.update(shape=())) for _ in range(3))
     merge = Eqn(reduction.pairwise, [a, b], [out], {})
     return _folded(eqn, merge, start, at[:-1], get, at[-1])

@@ -29,7 +29,13 @@ from gpuarray.core.primitive import NOT_LINEAR, Kind, Primitive
 from gpuarray.core.rewrite import Rewrite
 from gpuarray.primitives.cuda_rules import by_class
 from gpuarray.primitives.define import check_same_dtypes
-from gpuarray.primitives.elementwise.arithmetic import add_p, max_p, min_p, mul_p, sub_p
+from gpuarray.primitives.elementwise.arithmetic import (
+    add_p,
+    largest_p,
+    mul_p,
+    smallest_p,
+    sub_p,
+)
 from gpuarray.primitives.indexing import elements
 from gpuarray.primitives.indexing import transforms as rules
 from gpuarray.primitives.indexing.factors import gather_factors, scatter_factors
@@ -567,7 +573,7 @@ scatter_mul_p = _scatter(
 scatter_min_p = _scatter(
     "scatter-min",
     np.minimum,
-    min_p,
+    smallest_p,
     rules.extreme_jvp("scatter-min"),
     atomic=by_class(integer="ga_atomic_min({0}, {1})"),
     apart=_apart("iuf", Identity.HIGHEST),
@@ -576,7 +582,7 @@ scatter_min_p = _scatter(
 scatter_max_p = _scatter(
     "scatter-max",
     np.maximum,
-    max_p,
+    largest_p,
     rules.extreme_jvp("scatter-max"),
     atomic=by_class(integer="ga_atomic_max({0}, {1})"),
     apart=_apart("iuf", Identity.LOWEST),

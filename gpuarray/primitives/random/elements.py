@@ -18,8 +18,8 @@ from gpuarray.core.index import Index, linear
 from gpuarray.primitives.elements import called, chosen_along
 from gpuarray.primitives.random.host import pair_layout
 
-#: Generators whose numbers kernels can draw by rejection.
-_REJECTING = ("threefry2x32", "rbg", "unsafe_rbg")
+#: Generators of keys of Threefry-2x32, or of two of them.
+_OF_THREEFRY = ("threefry2x32", "rbg", "unsafe_rbg")
 #: Operations of a hash, roughly.
 HASH = 80.0
 #: Generators made from one hash: the prefix of their functions' names.
@@ -33,17 +33,12 @@ def _implementation(aval: ShapedArray) -> str:
 
 def is_known(keys: ShapedArray) -> bool:
     """Whether the generator of keys has CUDA text: one of a user's own has none."""
-    return _implementation(keys) in (*_REJECTING, *_HASHES)
+    return _implementation(keys) in (*_OF_THREEFRY, *_HASHES)
 
 
 def _is_known(eqn: Eqn) -> bool:
     """Rule `when`: whether the operand's generator has CUDA text."""
     return is_known(eqn.invars[0].aval)
-
-
-def _rejects(eqn: Eqn) -> bool:
-    """Rule `when`: whether the operand's generator has CUDA text for rejection sampling."""
-    return _implementation(eqn.invars[0].aval) in _REJECTING
 
 
 def _four(aval: ShapedArray) -> bool:
@@ -223,16 +218,16 @@ def _gamma(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     # Elements that share a key get a key each, split from it.
     own = alpha.shape[keys.ndim :]
     place = linear(at[keys.ndim :], own) if own else Index(constant=0)
-    # The kernel draws its numbers by one of three streams: older, partitionable, rbg.
-    stream = int(eqn.params.get("partitionable", False))
-    if _implementation(keys) == "unsafe_rbg":
-        stream = 2
+    # How keys are split further, and bits drawn from them.
+    name = _implementation(keys)
+    stream = "ga_new" if eqn.params.get("partitionable", False) else "ga_old"
+    stream = _HASHES.get(name, "ga_unsafe" if name == "unsafe_rbg" else stream)
     info = dtypes.finfo(alpha.dtype)
     drawn = np.dtype(f"uint{8 if info.nmant < 8 else info.bits}")
     log_space = str(eqn.params["log_space"]).lower()
-    draw = f"ga_random_gamma<{{M}}, {{{drawn.name}}}, {info.nmant}, {stream}, {log_space}>"
+    draw = f"ga_random_gamma<{{M}}, {{{drawn.name}}}, {info.nmant}, {stream}_keys, {log_space}>"
     text = f"{draw}({_splitter(eqn, math.prod(own))}({{0}}, {{2}}), {{1}})"
     return called(eqn, text, [get(0, at[: keys.ndim]), get(1, at)], [place])
 
 
-GAMMA = ElementRule(_gamma, when=_rejects)
+GAMMA = ElementRule(_gamma, when=_is_known)

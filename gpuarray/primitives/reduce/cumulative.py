@@ -20,6 +20,7 @@ from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import BY_PARTS, LINEAR, NOT_LINEAR, Kind, Primitive, registry
 from gpuarray.primitives.cuda_rules import by_class
 from gpuarray.primitives.define import COMPLEX, FLOATING, NUMERIC, check_dtype, do
+from gpuarray.primitives.elementwise.arithmetic import largest_p, smallest_p
 from gpuarray.primitives.linear import zeros
 from gpuarray.primitives.reduce.host import wide_of
 from gpuarray.primitives.reduce.ops import LARGEST, PRODUCT, SMALLEST, SUM
@@ -136,6 +137,16 @@ def _parts(combine):
     return parts
 
 
+def _either(of_complex: Primitive, name: str):
+    """How extremes merge: for real numbers by the primitive of that name, which users know."""
+
+    def merge(a, b):
+        is_complex = dtypes.kind_of(aval_of(a).dtype) == "c"
+        return (of_complex if is_complex else registry[name]).bind(a, b)
+
+    return merge
+
+
 @functools.lru_cache(64)
 def _product_of(dtype) -> Graph:
     a, b, out = (Var(ShapedArray((), dtype)) for _ in range(3))
@@ -246,8 +257,8 @@ cumsum_p = Primitive(
 )
 cumprod_p = _cumulative("cumprod", PRODUCT, _prod_parts)
 # For equal elements the derivative depends on the order of merging: it is that of the tree.
-cummax_p = _cumulative("cummax", LARGEST, _parts(lambda a, b: do.max(a, b)))
-cummin_p = _cumulative("cummin", SMALLEST, _parts(lambda a, b: do.min(a, b)))
+cummax_p = _cumulative("cummax", LARGEST, _parts(_either(largest_p, "max")))
+cummin_p = _cumulative("cummin", SMALLEST, _parts(_either(smallest_p, "min")))
 cumlogsumexp_p = _cumulative(
     "cumlogsumexp", LOG_SUM_EXP, _parts(logaddexp), FLOATING | COMPLEX, _logsumexp_pick, weight=20.0
 )

@@ -8,6 +8,7 @@ identity.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.factors import Factors
 from gpuarray.core.fold import ELEMENT, POSITION, Fold, Identity
-from gpuarray.core.graph import Graph
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal
 from gpuarray.core.primitive import (
     BY_PARTS,
     LINEAR,
@@ -23,6 +24,7 @@ from gpuarray.core.primitive import (
     NOT_LINEAR,
     Kind,
     Primitive,
+    registry,
 )
 from gpuarray.core.rewrite import Rewrite
 from gpuarray.core.trace import full_width
@@ -37,7 +39,7 @@ from gpuarray.primitives.define import (
     do,
     reduction,
 )
-from gpuarray.primitives.elementwise.arithmetic import add_p, max_p, min_p, mul_p
+from gpuarray.primitives.elementwise.arithmetic import add_p, largest_p, mul_p, smallest_p
 from gpuarray.primitives.elementwise.bits import and_p, or_p, xor_p
 from gpuarray.primitives.reduce.elements import REDUCE
 from gpuarray.primitives.scalar_graph import bind_on_arrays, check_fold, on_arrays, scalar_of
@@ -118,8 +120,8 @@ def _extreme_jvp(t, out, operand, *, axes, out_sharding=None):
 
 SUM = Fold(Identity.ZERO, add_p, neutral=Identity.NEGATIVE_ZERO, ufunc=np.add)
 PRODUCT = Fold(Identity.ONE, mul_p, ufunc=np.multiply)
-LARGEST = Fold(Identity.LOWEST, max_p, ufunc=np.maximum, selects=True)
-SMALLEST = Fold(Identity.HIGHEST, min_p, ufunc=np.minimum, selects=True)
+LARGEST = Fold(Identity.LOWEST, largest_p, ufunc=np.maximum, selects=True)
+SMALLEST = Fold(Identity.HIGHEST, smallest_p, ufunc=np.minimum, selects=True)
 
 reduce_sum_p = reduction(
     "reduce_sum",
@@ -138,10 +140,26 @@ reduce_prod_p = reduction(
 )
 
 
+def _of_nothing(eqn: Eqn, maker: Callable[[Atom], Eqn | None]) -> Eqn | None:
+    """Rule `seen_through`: the extreme of no elements is a constant.
+
+    Of complex numbers it is -inf + 0j, and kernels begin with -inf - infj, the lowest of all.
+    """
+    (x,), (out,), fold = eqn.invars, eqn.outvars, eqn.primitive.fold
+    assert fold is not None
+    shape, dtype = x.aval.shape, x.aval.dtype
+    if dtypes.kind_of(dtype) != "c" or 0 not in [shape[axis] for axis in eqn.params["axes"]]:
+        return None
+    number = Literal(fold.of_nothing(dtype), out.aval.update(shape=()))
+    params = {"shape": out.aval.shape, "broadcast_dimensions": (), "sharding": None}
+    return Eqn(registry["broadcast_in_dim"], [number], [out], params, eqn.site)
+
+
 def _extreme(name: str, fold: Fold) -> Primitive:
     return reduction(
         name,
         fold=fold,
+        rewrite=Rewrite(seen_through=_of_nothing),
         dtypes=NUMERIC | BOOL,
         jvp=(_extreme_jvp,),
         transpose=NOT_LINEAR,

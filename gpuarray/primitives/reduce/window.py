@@ -94,7 +94,8 @@ def _fold_pick(rule: Fold):
         wide = wide_of(dtype)
         # Padding is in the wide type, as the fold is.
         pad = padder(operand.shape, wide, **geometry)
-        identity = rule.of_nothing(dtype).astype(wide)
+        nothing = rule.of_nothing if wide is dtype else rule.identity.held
+        identity = nothing(dtype).astype(wide)
 
         def fold(x):
             out = x.astype(wide, copy=False)

@@ -37,7 +37,7 @@ def _folded(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     axes, _, places, tests = window(eqn, 0, at)
     # Every element is padding: the empty fold.
     if any(t.always is False for t in tests):
-        return Constant(fold.identity.of(aval.dtype), aval)
+        return Constant(fold.of_nothing(aval.dtype), aval)
     open_tests = tuple(t for t in tests if t.always is None)
     return SerialFold(Reduced(eqn), aval, (), axes, open_tests, (get(0, places),))
 

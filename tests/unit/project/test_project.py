@@ -5,6 +5,7 @@ In: pyproject.toml, ci/, .ci/, and the imports of gpuarray/. Out: failures that 
 
 import ast
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -113,3 +114,18 @@ def test_files_that_are_named_exist():
     """Whose line an error is about depends on them: a file that moves takes its name along."""
     named = [*sites._ON_THE_WAY, *sites._WRAPPERS]
     assert [p for p in named if not Path(p).exists()] == []
+
+
+def test_settings_of_tests_are_made_before_any_import(tmp_path):
+    """pytest imports every conftest.py before it calls a hook, and one of them the library."""
+    script = "import tests.conftest, gpuarray as ga; print(ga.config.native, ga.config.strict)"
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GPUARRAY_")}
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env=env | {"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.split() == ["off", "True"]

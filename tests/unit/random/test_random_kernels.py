@@ -137,16 +137,14 @@ def test_one_kernel(name):
     assert not explained.library_calls and explained.launches == 1, explained
 
 
-@pytest.mark.parametrize("name", ["bits", "double_sided_maxwell", "gamma", "randint", "split"])
-@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
+OF_ONE_HASH = ["philox2x32", "philox4x32", "threefry4x32"]
+#: Samplers by rejection, with a key for each element.
+REJECTING = ["ball", "beta", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "t"]
+
+
+@pytest.mark.parametrize("name", ["bits", "double_sided_maxwell", "randint", "split", *REJECTING])
+@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg", *OF_ONE_HASH])
 def test_one_kernel_with_another_generator(name, impl):
-    explained = ga.explain(ONE_KERNEL[name], platform="cuda")(random.key(1, impl=impl))
-    assert not explained.library_calls and explained.launches == 1, explained
-
-
-@pytest.mark.parametrize("name", ["bits", "double_sided_maxwell", "randint", "split"])
-@pytest.mark.parametrize("impl", ["philox2x32", "philox4x32", "threefry4x32"])
-def test_one_kernel_with_a_generator_of_one_hash(name, impl):
     explained = ga.explain(ONE_KERNEL[name], platform="cuda")(random.key(1, impl=impl))
     assert not explained.library_calls and explained.launches == 1, explained
 
@@ -204,9 +202,18 @@ def test_the_same_numbers_from_other_generators(impl):
     compare_with_the_cpu(functions, np.arange(4, dtype=np.uint32), impl)
 
 
-@pytest.mark.parametrize("impl", ["philox2x32", "philox4x32", "threefry4x32"])
+@pytest.mark.parametrize("impl", OF_ONE_HASH)
 def test_the_same_numbers_from_generators_of_one_hash(impl):
-    functions = {name: ONE_KERNEL[name] for name in ("bits", "normal", "split")} | {
+    several = (
+        "bits",
+        "dirichlet",
+        "gamma",
+        "gamma, of many keys",
+        "loggamma, half",
+        "normal",
+        "split",
+    )
+    functions = {name: ONE_KERNEL[name] for name in several} | {
         "fold_in": lambda key: random.key_data(random.fold_in(key, 9)),
         "narrow": lambda key: random.bits(key, (3, 5), "uint8"),
         "seed": lambda key: random.key_data(random.key(random.bits(key, ()), impl=impl)),

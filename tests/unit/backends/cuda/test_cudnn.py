@@ -180,6 +180,8 @@ OTHERS = {
     "integers": (np.int32, {}),
     "complex numbers": (np.complex64, {}),
     "wider results": (np.float16, {"preferred_element_type": np.float32}),
+    "bools": (np.bool_, {}),
+    "pairs of bools": (np.bool_, {"preferred_element_type": np.float32}),
 }
 
 

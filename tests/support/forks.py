@@ -34,12 +34,13 @@ def forks(place: pathlib.Path) -> Iterator[Callable[[str], str]]:
     paths = [place / "out", place / "err"]
     command, pipe = [sys.executable, "-c", _SERVER], subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as server:
-        assert server.stdin is not None and server.stdout is not None
+        requests, answers = server.stdin, server.stdout
+        assert requests is not None and answers is not None
 
         def run(text: str) -> str:
             request = json.dumps([textwrap.dedent(text), *map(str, paths)])
-            print(request, file=server.stdin, flush=True)
-            status = server.stdout.readline()
+            print(request, file=requests, flush=True)
+            status = answers.readline()
             assert status == "0\n", f"{status}{paths[1].read_text()}"
             return paths[0].read_text().strip()
 

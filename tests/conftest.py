@@ -52,7 +52,12 @@ def pytest_configure(config):
 
 
 def pytest_unconfigure(config):
-    gc.unfreeze()  # pytest looks for failures in the finalisers of all that is garbage now
+    # pytest looks ten times for garbage whose finalisers fail. Twice over all that the run has left
+    # finds it, and what becomes garbage by that.
+    gc.unfreeze()
+    gc.collect()
+    gc.collect()
+    gc.freeze()
     shutil.rmtree(CACHE, ignore_errors=True)
 
 

@@ -383,7 +383,7 @@ class Case:
     inputs: list[np.ndarray]
     expected: list[bytes]
 
-    @property
+    @functools.cached_property
     def text(self) -> str:
         return prelude.complete(self.kernel.text)
 

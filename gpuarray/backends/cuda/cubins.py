@@ -46,6 +46,7 @@ class Cubin(NamedTuple):
 
 _lock = util.lock()
 _known: OrderedDict[bytes, Cubin] = OrderedDict()  # most recently used last
+_held = 0  # bytes of them
 _turns: dict[bytes, threading.RLock] = {}  # held by the thread that compiles a source
 
 
@@ -131,11 +132,14 @@ def _find(key: bytes, source: str, arch: str, options: Sequence[str], compile) -
 def _keep(key: bytes, entry: StoredCode) -> Cubin:
     resources = {name: Resources(*numbers) for name, numbers in json.loads(entry.note).items()}
     cubin = Cubin(entry.path, entry.code, resources)
+    global _held
     with _lock:
-        # Drop the least recently used.
+        before = _known.pop(key, None)
+        _held += len(cubin.data) - (len(before.data) if before else 0)
         _known[key] = cubin
-        while len(_known) > 1 and sum(len(c.data) for c in _known.values()) > IN_MEMORY:
-            _known.popitem(last=False)
+        # Drop the least recently used.
+        while len(_known) > 1 and _held > IN_MEMORY:
+            _held -= len(_known.popitem(last=False)[1].data)
     return cubin
 
 
@@ -146,5 +150,7 @@ def folder() -> pathlib.Path:
 
 def forget() -> None:
     """Empty the cache in memory; files stay."""
+    global _held
     with _lock:
         _known.clear()
+        _held = 0

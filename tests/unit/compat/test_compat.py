@@ -1,20 +1,17 @@
 """`install_as_jax`: in a process of its own, as it changes what `import jax` means."""
 
-import subprocess
-import sys
-import textwrap
-
 import pytest
 
-
-def run(code: str) -> str:
-    text = "import gpuarray\n" + textwrap.dedent(code)
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+from tests.support.forks import forks
 
 
-def test_modules_are_the_very_same():
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    with forks(tmp_path_factory.mktemp("programs")) as run:
+        yield run
+
+
+def test_modules_are_the_very_same(run):
     out = run(
         """
         gpuarray.install_as_jax()
@@ -38,7 +35,7 @@ def test_modules_are_the_very_same():
     assert out == f"{version} {version} {version}" and version.count(".") == 2
 
 
-def test_a_program_written_for_jax_runs():
+def test_a_program_written_for_jax_runs(run):
     out = run(
         """
         gpuarray.install_as_jax()
@@ -65,7 +62,7 @@ def test_a_program_written_for_jax_runs():
         ("from jax.numpy import no_such_name", "ImportError"),
     ],
 )
-def test_what_is_missing_says_so(statement, error):
+def test_what_is_missing_says_so(run, statement, error):
     run(
         f"""
         gpuarray.install_as_jax()
@@ -79,7 +76,7 @@ def test_what_is_missing_says_so(statement, error):
     )
 
 
-def test_what_libraries_take_from_private_modules():
+def test_what_libraries_take_from_private_modules(run):
     run(
         """
         gpuarray.install_as_jax()
@@ -109,7 +106,7 @@ def test_what_libraries_take_from_private_modules():
     )
 
 
-def test_modules_below_src_are_jaxs_by_name():
+def test_modules_below_src_are_jaxs_by_name(run):
     out = run(
         """
         gpuarray.install_as_jax()
@@ -140,7 +137,7 @@ def test_modules_below_src_are_jaxs_by_name():
     assert "no_such_name" in out and "private to JAX" in out
 
 
-def test_modules_of_jaxlib_and_of_other_devices():
+def test_modules_of_jaxlib_and_of_other_devices(run):
     out = run(
         """
         gpuarray.install_as_jax()
@@ -169,7 +166,7 @@ def test_modules_of_jaxlib_and_of_other_devices():
     assert "kernels in other languages" in out and "private to JAX" in out
 
 
-def test_nodes_of_the_registry_of_trees():
+def test_nodes_of_the_registry_of_trees(run):
     run(
         """
         gpuarray.install_as_jax()
@@ -190,7 +187,7 @@ def test_nodes_of_the_registry_of_trees():
     )
 
 
-def test_numpys_functions_give_numpys_arrays():
+def test_numpys_functions_give_numpys_arrays(run):
     # As under JAX: libraries write into them. Operators give arrays of ours.
     run(
         """
@@ -216,7 +213,7 @@ def test_numpys_functions_give_numpys_arrays():
     )
 
 
-def test_modules_of_classes():
+def test_modules_of_classes(run):
     # By these, opt_einsum and autoray choose the functions for an array.
     out = run(
         """
@@ -235,7 +232,7 @@ def test_modules_of_classes():
     assert [name.partition(".")[0] for name in out.split()] == ["jaxlib", *["jax"] * 4]
 
 
-def test_xla_flags_count_until_devices_are_used():
+def test_xla_flags_count_until_devices_are_used(run):
     # Programs, and chex.set_n_cpu_devices, set them after importing.
     run(
         """
@@ -251,7 +248,7 @@ def test_xla_flags_count_until_devices_are_used():
     )
 
 
-def test_what_is_known_inside_derivatives():
+def test_what_is_known_inside_derivatives(run):
     run(
         """
         gpuarray.install_as_jax()
@@ -277,7 +274,7 @@ PICKLED = (
 )
 
 
-def test_arrays_that_jax_pickled():
+def test_arrays_that_jax_pickled(run):
     out = run(
         f"""
         gpuarray.install_as_jax()
@@ -290,7 +287,7 @@ def test_arrays_that_jax_pickled():
     assert out.strip() == "[1.0, 1.0, 1.0] float32 [1.0, 1.0] bfloat16"
 
 
-def test_a_function_that_a_library_replaces_is_the_one_that_runs():
+def test_a_function_that_a_library_replaces_is_the_one_that_runs(run):
     run(
         """
         gpuarray.install_as_jax()
@@ -313,7 +310,7 @@ def test_a_function_that_a_library_replaces_is_the_one_that_runs():
 
 
 @pytest.mark.parametrize("chosen", [True, False, None])
-def test_the_stream_of_random_numbers(chosen):
+def test_the_stream_of_random_numbers(run, chosen):
     run(
         f"""
         gpuarray.install_as_jax(threefry_partitionable={chosen})
@@ -326,7 +323,7 @@ def test_the_stream_of_random_numbers(chosen):
     )
 
 
-def test_too_late_is_an_error():
+def test_too_late_is_an_error(run):
     run(
         """
         import sys, types
@@ -341,7 +338,7 @@ def test_too_late_is_an_error():
     )
 
 
-def test_nothing_before_the_call():
+def test_nothing_before_the_call(run):
     run(
         """
         import importlib.util, sys
@@ -351,7 +348,7 @@ def test_nothing_before_the_call():
     )
 
 
-def test_jitted_functions_are_told_by_the_name_of_their_class():
+def test_jitted_functions_are_told_by_the_name_of_their_class(run):
     out = run(
         """
         gpuarray.install_as_jax()

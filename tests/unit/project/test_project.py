@@ -17,7 +17,7 @@ import pytest
 import gpuarray
 from gpuarray import sites
 from tests.support import ROOT
-from tests.unit.project.test_floors import HEAVY, PACKAGE, read_modules
+from tests.unit.project.test_floors import HEAVY, PACKAGE, modules_of_the_package
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 SCRIPTS = sorted(
@@ -74,13 +74,9 @@ def test_command_exists():
 def test_what_is_imported_is_declared():
     """A core dependency for whatever loads with the package; an extra may stand behind the rest."""
     declared = {re.split(r"[^\w]", d)[0] for d in PROJECT["dependencies"]}
-    files = {
-        str(p.relative_to(ROOT)): p.read_text(encoding="utf-8")
-        for p in (ROOT / PACKAGE).rglob("*.py")
-    }
     undeclared = {
         f"{module.path}:{i.line}: {i.target}"
-        for module in read_modules(files).values()
+        for module in modules_of_the_package().values()
         for i in module.imports
         if i.target.split(".")[0] not in {PACKAGE, *declared, *HEAVY, *sys.stdlib_module_names}
     }

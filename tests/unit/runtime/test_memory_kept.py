@@ -459,7 +459,8 @@ def _is_empty(value) -> bool:
 
 
 def unbounded(path: Path):
-    for node in ast.walk(tree := ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(text := path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree) if "cache" in text else ():
         if isinstance(node, ast.FunctionDef):
             for decorator in map(ast.unparse, node.decorator_list):
                 if decorator.removeprefix("functools.") in ("cache", "lru_cache(None)"):

@@ -81,11 +81,15 @@ class Writer(Vectors):
         """
         along = [x for x in self.group.loads() if self.last in x.dims]
         loads = [x for x in along if not self.is_inlined(x)]
+        made = [x for x in along if self.is_inlined(x)]
         outs = [v for v in self.outputs if self.last in axes_of(self.output_index(v))]
-        read = [i for x in along if self.is_inlined(x) for _, i in self.elements_of(x)]
+        read = [i for x in made for _, i in self.elements_of(x)]
         indices = [*map(self.load_index, loads), *map(self.output_index, outs)]
         width = vector_width([*(x.source for x in loads), *outs], 0)
-        begins = {self._begin_in_vector(i, width) for i in indices}
+        # Elements of a vector agree on guards whose bounds are multiples of the width.
+        guards = [i for x in made for i in self.vector_starts(x) or ()]
+        guards += [Index()] if guards else []
+        begins = {self._begin_in_vector(i, width) for i in (*indices, *guards)}
         alike = len(begins) == 1 and all(map(self.is_unit_stride, indices))
         # The text has all operations twice more.
         long = len(self.group.members) * (width + 2) > TARGET.row_copies

@@ -226,6 +226,21 @@ def test_ends_are_taken_one_by_one(name, dtype, monkeypatch):
             np.testing.assert_allclose(f.astype("f8"), w.astype("f8"), rtol=1e-2)
 
 
+@pytest.mark.parametrize("length", [20_008, 20_010])
+def test_guards_within_a_vector(length, monkeypatch):
+    """Elements that are looked for in rare updates, up to a bound that no vector ends at."""
+    plan_for(monkeypatch, full_threads=1 << 8, multiprocessors=3, searchers=1)
+    x = filled("float32", length + 3)
+    rows = np.arange(0, length, 5, dtype=np.int32)[::-1].copy()
+
+    def updated(x, rows):
+        return gnp.concatenate([gnp.zeros(length).at[rows].set(2.0), gnp.ones(3)]) * x
+
+    simulated.compare([(updated, (x, rows))])
+    last = kernels(updated, x, rows)[-1]
+    assert last.schedule.width == (4 if length % 4 == 0 else 1)
+
+
 @nvrtc.needed
 @pytest.mark.parametrize("arch", nvrtc.SOME_ARCHS)
 def test_kernels_with_ends_compile(arch):

@@ -67,7 +67,9 @@ class Writer(Vectors):
         if 2 * scalar > len(loads):
             return 1
         # A vector of the widest dtype is 16 bytes; all others have as many elements.
-        width = vector_width([*(x.source for x, _ in loads), *outs], self.axes[self.last])
+        # What inlined producers read counts as well as what they make.
+        read = [v for x, _ in loads for v, i in self.elements_of(x) if i.coefficient(self.last)]
+        width = vector_width([*(x.source for x, _ in loads), *read, *outs], self.axes[self.last])
         # Halve until every vector begins at a multiple of its own length.
         indices = [i for _, found in loads for i in found] + [self.output_index(v) for v in outs]
         while width > 1 and not all(self.is_aligned(at, width) for at in indices):

@@ -194,6 +194,26 @@ def test_no_vector_ends_behind_the_array():
     simulated.compare(cases, limit=8)
 
 
+def test_what_is_read_for_narrow_numbers_has_16_bytes_a_vector_too(monkeypatch):
+    """Buffers begin at multiples of 16 bytes, not of the 32 that four doubles have."""
+    plan_for(monkeypatch, long_row=1 << 11, waiting_row=1 << 9, waiting_rows=1 << 10)
+
+    def scaled(x):
+        narrow = (x * 2).astype("float32") * gnp.tanh(x).astype("float32")
+        return (narrow / gnp.abs(narrow).max()).astype("float16")
+
+    memory = np.empty(8 * 8208 + 32, np.uint8)
+    start = -memory.ctypes.data % 32 + 16
+    x = memory[start : start + 8 * 8208].view("f8")
+    x[:] = np.arange(8208) - 4104
+    with ga.enable_x64(True):
+        kernel = kernels(scaled, x)[-1]
+        want = np.asarray(ga.jit(scaled)(x))
+    (found,) = simulator.Launcher(kernel)(x, np.full((), 8208, "f4"))
+    np.testing.assert_allclose(found, want, rtol=1e-3)
+    assert "ga_load<2>(in0" in kernel.text
+
+
 # ---- lengths that no vector divides ----
 
 ENDS = {

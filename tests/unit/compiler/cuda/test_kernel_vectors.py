@@ -7,6 +7,8 @@ say how wide their accesses are.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -271,6 +273,16 @@ def test_kernels_with_ends_compile(arch):
     assert all(k.schedule.width == 8 for k in found)
     for kernel in found:
         nvrtc.check(complete(kernel.text), arch)
+
+
+@nvrtc.needed
+def test_registers_hold_what_a_turn_reads_of_many_arrays():
+    def folded(*xs):
+        return sum((x / (y * y + 1)).sum() for x, y in itertools.pairwise(xs))
+
+    (kernel,) = kernels(folded, *[golden.shape("float32", (1 << 26) + 1)] * 8)
+    (used,) = nvrtc.resources([kernel], "sm_90")
+    assert kernel.schedule.width == 4 and used.spills == 0
 
 
 def test_few_elements_have_a_thread_each():

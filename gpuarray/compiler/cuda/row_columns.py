@@ -37,10 +37,6 @@ class RowColumnsTemplate(RowsTemplate):
         self.outputs = every
         return width
 
-    def width_between_ends(self, length: int, reduced: list[int]) -> int:
-        """Rows are held, and the next one too."""
-        return self.width()
-
     def reread_loads(self, passes: list[Pass], width: int) -> dict[tuple, Load]:
         """All that is read of a row: read together, as there are few blocks to wait for others."""
         loads = (o for one in passes for m in one.members for o in m.operands)

@@ -9,6 +9,7 @@ import numpy as np
 
 from gpuarray.compiler.cuda.stretches import RowLoops
 from gpuarray.compiler.cuda.template import KernelSource, Options
+from gpuarray.compiler.cuda.turns import Turns
 from gpuarray.compiler.fuse.group import Inner, Load, Member
 from gpuarray.compiler.lower.kernel import Rows
 from gpuarray.compiler.lower.online import join_passes
@@ -311,10 +312,14 @@ class SharedRowsTemplate(RowsTemplate):
         slots = "threadIdx.x == 0", "blockIdx.x", f"{base}b"
         between = slots, rows, 1, which, ("threadIdx.x", s.threads)
         if one.halves:
-            return self.online_source(one, s, first, ahead, between, reduced)
+            turns = self.turns_of_part(one, s, first, ahead, reduced)
+            states, references = self.online_pass(one, turns, "a part of the row")
+            return self.written_by_last(
+                s, self.merge_online_blocks(one, states, references, s, *between)
+            )
         states = self.declare_partials(one)
         if self.ends is not None:
-            turns = self.turns_between_ends(length, s.threads * s.splits, ahead, s.width, reduced)
+            turns = self.turns_of_part(one, s, first, ahead, reduced)
             self.pass_in_turns(one, turns, states, "a part of the row")
         else:
             self.touched.begin(ahead)
@@ -335,20 +340,15 @@ class SharedRowsTemplate(RowsTemplate):
             self.member(m, 1, self.read_outside)
         return self.written_by_last(s, work)
 
-    def online_source(
-        self, one: Pass, s: Schedule, first: str, ahead: int, between: tuple, reduced: list[int]
-    ) -> KernelSource:
-        """As `source`, for a joined pass."""
+    def turns_of_part(
+        self, one: Pass, s: Schedule, first: str, ahead: int, reduced: list[int]
+    ) -> list[Turns]:
+        """The turns of the blocks of a row, each `ahead` vectors or as many as registers hold."""
         step = s.threads * s.splits * s.width
         ahead = self.turns_at_most(one, s.width, ahead, self.length / step)
         if self.ends is not None:
-            turns = self.turns_between_ends(self.length, step // s.width, ahead, s.width, reduced)
-        else:
-            turns = self.turns_to(first, (0, self.length), step, ahead, s.width, reduced)
-        states, references = self.online_pass(one, turns, "a part of the row")
-        return self.written_by_last(
-            s, self.merge_online_blocks(one, states, references, s, *between)
-        )
+            return self.turns_between_ends(self.length, step // s.width, ahead, s.width, reduced)
+        return self.turns_to(first, (0, self.length), step, ahead, s.width, reduced)
 
     def written_by_last(self, s: Schedule, work: int) -> KernelSource:
         """Write the results of rows, and finish the kernel."""

@@ -95,7 +95,8 @@ class TurnLoops(Template):
         if turns.count == 1 or len(turns.reduced) != 1 or self.is_inlined(load):
             return None
         index, (axis,) = self.load_index(load), turns.reduced
-        if not (stride := index.coefficient(axis)):
+        # Backwards, a distance would wrap to one of 2**32 elements.
+        if (stride := index.coefficient(axis) or 0) <= 0:
             return None
         names, self.axis_name = self.axis_name, self.axis_name | {axis: turns.begin}
         position, self.position = self.position, turns.begin if self.position else ""

@@ -67,7 +67,9 @@ class Writer(Vectors):
         if 2 * scalar > len(loads):
             return 1
         # A vector of the widest dtype is 16 bytes; all others have as many elements.
-        width = vector_width([*(x.source for x, _ in loads), *outs], self.axes[self.last])
+        # What inlined producers read counts as well as what they make.
+        read = [v for x, _ in loads for v, i in self.elements_of(x) if i.coefficient(self.last)]
+        width = vector_width([*(x.source for x, _ in loads), *read, *outs], self.axes[self.last])
         # Halve until every vector begins at a multiple of its own length.
         indices = [i for _, found in loads for i in found] + [self.output_index(v) for v in outs]
         while width > 1 and not all(self.is_aligned(at, width) for at in indices):
@@ -81,11 +83,15 @@ class Writer(Vectors):
         """
         along = [x for x in self.group.loads() if self.last in x.dims]
         loads = [x for x in along if not self.is_inlined(x)]
+        made = [x for x in along if self.is_inlined(x)]
         outs = [v for v in self.outputs if self.last in axes_of(self.output_index(v))]
-        read = [i for x in along if self.is_inlined(x) for _, i in self.elements_of(x)]
+        read = [i for x in made for _, i in self.elements_of(x)]
         indices = [*map(self.load_index, loads), *map(self.output_index, outs)]
         width = vector_width([*(x.source for x in loads), *outs], 0)
-        begins = {self._begin_in_vector(i, width) for i in indices}
+        # Elements of a vector agree on guards whose bounds are multiples of the width.
+        guards = [i for x in made for i in self.vector_starts(x) or ()]
+        guards += [Index()] if guards else []
+        begins = {self._begin_in_vector(i, width) for i in (*indices, *guards)}
         alike = len(begins) == 1 and all(map(self.is_unit_stride, indices))
         # The text has all operations twice more.
         long = len(self.group.members) * (width + 2) > TARGET.row_copies

@@ -7,6 +7,8 @@ say how wide their accesses are.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -194,6 +196,26 @@ def test_no_vector_ends_behind_the_array():
     simulated.compare(cases, limit=8)
 
 
+def test_what_is_read_for_narrow_numbers_has_16_bytes_a_vector_too(monkeypatch):
+    """Buffers begin at multiples of 16 bytes, not of the 32 that four doubles have."""
+    plan_for(monkeypatch, long_row=1 << 11, waiting_row=1 << 9, waiting_rows=1 << 10)
+
+    def scaled(x):
+        narrow = (x * 2).astype("float32") * gnp.tanh(x).astype("float32")
+        return (narrow / gnp.abs(narrow).max()).astype("float16")
+
+    memory = np.empty(8 * 8208 + 32, np.uint8)
+    start = -memory.ctypes.data % 32 + 16
+    x = memory[start : start + 8 * 8208].view("f8")
+    x[:] = np.arange(8208) - 4104
+    with ga.enable_x64(True):
+        kernel = kernels(scaled, x)[-1]
+        want = np.asarray(ga.jit(scaled)(x))
+    (found,) = simulator.Launcher(kernel)(x, np.full((), 8208, "f4"))
+    np.testing.assert_allclose(found, want, rtol=1e-3)
+    assert "ga_load<2>(in0" in kernel.text
+
+
 # ---- lengths that no vector divides ----
 
 ENDS = {
@@ -226,6 +248,21 @@ def test_ends_are_taken_one_by_one(name, dtype, monkeypatch):
             np.testing.assert_allclose(f.astype("f8"), w.astype("f8"), rtol=1e-2)
 
 
+@pytest.mark.parametrize("length", [20_008, 20_010])
+def test_guards_within_a_vector(length, monkeypatch):
+    """Elements that are looked for in rare updates, up to a bound that no vector ends at."""
+    plan_for(monkeypatch, full_threads=1 << 8, multiprocessors=3, searchers=1)
+    x = filled("float32", length + 3)
+    rows = np.arange(0, length, 5, dtype=np.int32)[::-1].copy()
+
+    def updated(x, rows):
+        return gnp.concatenate([gnp.zeros(length).at[rows].set(2.0), gnp.ones(3)]) * x
+
+    simulated.compare([(updated, (x, rows))])
+    last = kernels(updated, x, rows)[-1]
+    assert last.schedule.width == (4 if length % 4 == 0 else 1)
+
+
 @nvrtc.needed
 @pytest.mark.parametrize("arch", nvrtc.SOME_ARCHS)
 def test_kernels_with_ends_compile(arch):
@@ -236,6 +273,16 @@ def test_kernels_with_ends_compile(arch):
     assert all(k.schedule.width == 8 for k in found)
     for kernel in found:
         nvrtc.check(complete(kernel.text), arch)
+
+
+@nvrtc.needed
+def test_registers_hold_what_a_turn_reads_of_many_arrays():
+    def folded(*xs):
+        return sum((x / (y * y + 1)).sum() for x, y in itertools.pairwise(xs))
+
+    (kernel,) = kernels(folded, *[golden.shape("float32", (1 << 26) + 1)] * 8)
+    (used,) = nvrtc.resources([kernel], "sm_90")
+    assert kernel.schedule.width == 4 and used.spills == 0
 
 
 def test_few_elements_have_a_thread_each():

@@ -161,6 +161,14 @@ def test_reads_come_before_branches():
     assert "// read" not in one
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_turns_that_go_backwards(axis):
+    """Distances of their reads from the first one are negative."""
+    x = np.random.default_rng(0).normal(size=(3000, 5)).astype("f4")
+    x = x if axis == 0 else np.tile(x.T, 3)
+    check(lambda x: (nn.logsumexp(gnp.flip(x, axis), axis), gnp.flip(x, axis).std(axis)), (x,))
+
+
 @pytest.mark.parametrize("length", [140000, 140001])
 def test_of_many_turns_only_the_last_one_has_tests(length):
     folded = lambda x: nn.logsumexp(x, -1)

@@ -11,7 +11,7 @@ broadcast operands, and several outputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gpuarray.compiler.fuse.group import (
     Dims,
@@ -83,7 +83,7 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
     if not _keeps_extent(members, one, two, match.axis_of, inner):
         return "a value is only broadcast, with nothing of full extent beside it"
     rows = reduced and any(n > 1 for i, n in enumerate(axes) if i not in reduced)
-    if rows and len(_fastest(axes, [*one.members, *members])) > 1:
+    if rows and _writes_across(axes, [*one.members, *members]):
         return "one of them would be written across the rows of the other"
     if reduced and not _rows_fit(axes, reduced) and _waits(members, one, reduced):
         return "a row is too long to wait for its own reduction"
@@ -189,11 +189,23 @@ class AxisMatch:
         return axes
 
 
-def _fastest(axes: list[int], members: Iterable[Member]) -> set[int | None]:
-    """The axes along which the elements of values of full extent are neighbours."""
+def _writes_across(axes: list[int], members: Sequence[Member]) -> bool:
+    """Whether a result of full extent has its neighbours along another axis than what is reduced
+    beside it, or than another such result.
+    """
     long = {i for i, n in enumerate(axes) if n > 1}
-    full = (m.dims for m in members if long <= set(m.dims))
-    return {next((d for d in reversed(dims) if d in long), None) for dims in full}
+    made = {v: m.dims for m in members for v in m.eqn.outvars}
+    inner = {o.var for m in members for o in m.operands if isinstance(o, Inner)}
+
+    def fastest(dims: Iterable[Dims]) -> set[int]:
+        return {next(d for d in reversed(x) if d in long) for x in dims if long <= set(x)}
+
+    written = fastest(m.dims for m in members if inner.isdisjoint(m.eqn.outvars))
+    folds = (m for m in members if m.eqn.primitive.kind is Kind.REDUCTION)
+    operands = [o for m in folds for o in m.operands]
+    folded = fastest(o.dims for o in operands if isinstance(o, Load))
+    folded |= fastest(made[o.var] for o in operands if isinstance(o, Inner))
+    return bool(written) and len(written | folded) > 1
 
 
 def _has_no_rows(axes: list[int], reduced: frozenset[int]) -> bool:

@@ -539,15 +539,20 @@ class Processor(Struct):
     window_piece: int = 1 << 22
     #: Tasks into which many updates are split, merged at the end: more take longer to merge. And
     #: parts of a task, whose scalar updates alternate (for rows a task has one part, which stays in
-    #: L1 or L2). Measure: segment_max, segment_rows.
+    #: L1 or L2). And updates for each element of all parts, at least: each part is filled and
+    #: merged, and a large one leaves L2; fewer parts do where results are large. Measure:
+    #: segment_max, segment_rows.
     update_tasks: int = 8
     update_turns: int = 2
+    update_share: int = 8
     #: Operations after the targets and values of single updates from which on a block of both is
     #: computed in vectors first. Measure: histogram of two values.
     placed_steps: int = 8
-    #: Bytes of a row of updates that is a separate task: two cache lines, as they are fetched.
-    #: Measure: segment_rows.
-    updated_bytes: int = 128
+    #: Bytes of a row of updates that are the columns of a task, and of a shorter row that has two
+    #: tasks: a core reads ahead along whole rows, so that pieces of them take up to twice as long.
+    #: Measure: segment_rows with 50,000 targets, of 64 and of 1024 columns.
+    updated_bytes: int = 512
+    least_updated_bytes: int = 128
     #: Rows up to this length are sorted by counting, for each element, how many come before it: it
     #: is compared with many at a time. Longer ones are radix-sorted. Measure: argsort_rows.
     ranked_row: int = 96

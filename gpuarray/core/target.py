@@ -519,6 +519,16 @@ class Processor(Struct):
     #: Bytes that a task sees of the left operand, and those of its sums: a part of the second
     #: cache, and of a thread's stack.
     window_bytes: int = 1 << 17
+    #: In the same measure, of vectors along the innermost axis instead: a product with one vector,
+    #: an element of the left operand that lies apart from its neighbours, and one of the result.
+    #: Measure: convolutions of 1, 3, 16 and 64 channels to 1 ... 32, either axis last.
+    window_vector: float = 2.25
+    window_load: float = 5.0
+    window_store: float = 2.0
+    #: Results of few features along the innermost axis that are computed together, and those of a
+    #: task: what they see stays in L1. Measure: convolution of an image with one channel.
+    window_line: int = 512
+    window_lines: int = 1 << 12
     #: Separate texts for parts of windows on an operand with zeros between its elements: those of a
     #: stride of 2 along two axes. With more, the zeros are multiplied.
     window_parts: int = 4

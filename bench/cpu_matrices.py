@@ -50,6 +50,5 @@ MATRICES = (
         "half of an image of 720x1280, bilinear",
         _resized,
         normal(720, 1280, 3),
-        behind="two products by BLAS, and a transpose after each",
     ),
 )

@@ -336,6 +336,10 @@ class Target(Struct):
     #: Arguments of one type that comments list individually. For readability.
     listed: int = 16
     choice_width: int = 64
+    #: Pixels whose weighted sum is a pixel of a resized image, at most, and which part of an axis
+    #: they are: for more, a product with a matrix of all weights is faster. Measure: resize.
+    band: int = 48
+    band_share: int = 4
 
     # ---- derived ----
 

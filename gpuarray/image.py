@@ -16,11 +16,11 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray import numpy as gnp
-from gpuarray.api.linear_call import linear_call
+from gpuarray.api.linear_call import linear_call as _linear_call
 from gpuarray.core import dims, dtypes
 from gpuarray.core.target import TARGET
 from gpuarray.core.value import Array
-from gpuarray.functions.inspect import ensure_compile_time_eval
+from gpuarray.functions.inspect import ensure_compile_time_eval as _ensure_compile_time_eval
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.operands import promoted_inexact
 from gpuarray.util import canonical_axis
@@ -168,7 +168,7 @@ def _bands(
     given: int, wanted: int, method: ResizeMethod, antialias: bool, dtype: np.dtype
 ) -> tuple[_Band, _Band]:
     """The weights of new pixels, and of given ones in the transpose."""
-    with ensure_compile_time_eval():
+    with _ensure_compile_time_eval():
         scale, shift = gnp.asarray(wanted / given, dtype), gnp.asarray(0, dtype)
         weights = np.asarray(_weights(given, wanted, scale, shift, method, antialias))
     return _band(weights), _band(weights.T)
@@ -237,7 +237,7 @@ def _resized(
         if _is_narrow(there, given) and _is_narrow(back, wanted):
             # The derivative is a sum over a band too, instead of a scatter for each pixel.
             sums = lambda band: lambda _, x: _sums(x, band, axis)
-            return linear_call(sums(there), sums(back), (), x)
+            return _linear_call(sums(there), sums(back), (), x)
     scales, shifts = [wanted / given], [0.0]
     return _transformed(x, {axis: wanted}, scales, shifts, method, antialias, precision)
 

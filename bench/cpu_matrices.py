@@ -1,4 +1,4 @@
-"""Rows of `python -m bench --cpu`: stacks of small matrices, and images as products with matrices.
+"""Rows of `python -m bench --cpu`: stacks of small matrices, and images with few channels.
 
 In: nothing. Out: MATRICES, in the form of `bench/cpu_operations.py`.
 """
@@ -31,6 +31,22 @@ def _resized(m) -> Callable:
     return lambda x: m.top.image.resize(x, (x.shape[0] // 2, x.shape[1] // 2, 3), "linear")
 
 
+def _diffused(m) -> Callable:
+    def diffused(image):
+        kernel = m.np.array([[0.0, 0.1, 0.0], [0.1, 0.6, 0.1], [0.0, 0.1, 0.0]])[None, None]
+
+        def step(_, x):
+            return m.lax.conv_general_dilated(x, kernel, (1, 1), "SAME")
+
+        return m.lax.fori_loop(0, 50, step, image[None, None])
+
+    return diffused
+
+
+def _frequencies(m) -> Callable:
+    return lambda x: m.np.sort(abs(m.np.linalg.eigvals(x)), axis=-1)
+
+
 MATRICES = (
     Row(
         "svd_3x3",
@@ -50,6 +66,18 @@ MATRICES = (
         "half of an image of 720x1280, bilinear",
         _resized,
         normal(720, 1280, 3),
-        behind="two products by BLAS, and a transpose after each",
+    ),
+    Row(
+        "diffusion",
+        "50 convolutions of 3x3 of an image of 200x200",
+        _diffused,
+        normal(200, 200),
+    ),
+    Row(
+        "eigvals_8x8",
+        "sizes of eigenvalues of 1,000 matrices of 8x8",
+        _frequencies,
+        normal(1000, 8, 8),
+        tolerance=1e-3,
     ),
 )

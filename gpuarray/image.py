@@ -1,22 +1,26 @@
 """`gpuarray.image`: images made larger or smaller, shifted and scaled.
 
-Floor 6. In: arrays, any number of axes of which may be resized. Out: arrays; each axis is one
-product with a matrix of weights (taken by index when the method is "nearest").
+Floor 6. In: arrays, any number of axes of which may be resized. Out: arrays; pixels along an
+axis are sums of few others (one when the method is "nearest"), or a product with all weights.
 """
 
 from __future__ import annotations
 
 import enum
+import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuarray import lax, util
 from gpuarray import numpy as gnp
+from gpuarray.api.linear_call import linear_call as _linear_call
 from gpuarray.core import dims, dtypes
+from gpuarray.core.target import TARGET
 from gpuarray.core.value import Array
+from gpuarray.functions.inspect import ensure_compile_time_eval as _ensure_compile_time_eval
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.operands import promoted_inexact
 from gpuarray.util import canonical_axis
@@ -134,11 +138,74 @@ def _weights(
     return gnp.where((centres >= -0.5) & (centres <= given - 0.5), weights, 0)
 
 
+class _Band(NamedTuple):
+    """The weights of an axis that are not 0: K for each new pixel, of pixels next to each other.
+
+    Attributes
+    ----------
+    pixels, weights :
+        (K, wanted): the pixel, and its weight.
+    """
+
+    pixels: np.ndarray
+    weights: np.ndarray
+
+
+def _band(weights: np.ndarray) -> _Band:
+    given, wanted = weights.shape
+    found = weights != 0
+    first = found.argmax(0)
+    last = np.where(found.any(0), given - 1 - found[::-1].argmax(0), first)
+    pixels = first + np.arange((last - first).max() + 1)[:, None]
+    inside = pixels < given
+    pixels = np.minimum(pixels, given - 1)
+    weights = np.where(inside, weights[pixels, np.arange(wanted)], 0)
+    return _Band(pixels.astype(np.int32), weights.astype(weights.dtype))
+
+
+@functools.lru_cache(128)
+def _bands(
+    given: int, wanted: int, method: ResizeMethod, antialias: bool, dtype: np.dtype
+) -> tuple[_Band, _Band]:
+    """The weights of new pixels, and of given ones in the transpose."""
+    with _ensure_compile_time_eval():
+        scale, shift = gnp.asarray(wanted / given, dtype), gnp.asarray(0, dtype)
+        weights = np.asarray(_weights(given, wanted, scale, shift, method, antialias))
+    return _band(weights), _band(weights.T)
+
+
+def _sums(x: Array, band: _Band, axis: int) -> Array:
+    """Sums of the pixels of a band along an axis, each times its weight."""
+    along = (-1, *(1,) * (x.ndim - 1 - axis))
+    # Halves are added as float32, and rounded once; so are products of matrices.
+    exact = gnp.promote_types(x.dtype, np.float32)
+    weights = gnp.asarray(band.weights).astype(x.dtype).astype(exact)
+    total = None
+    for pixels, weight in zip(band.pixels, weights, strict=True):
+        taken = gnp.take(x, gnp.asarray(pixels), axis=axis, mode="clip")
+        term = taken.astype(exact) * weight.reshape(along)
+        total = term if total is None else total + term
+    assert total is not None
+    return total.astype(x.dtype)
+
+
 def _normalized(weights: Array) -> Array:
     total = weights.sum(0, keepdims=True)
     # Weights that sum to zero belong to pixels outside the image.
     enough = abs(total) > 1000 * float(np.finfo(np.float32).eps)
     return gnp.where(enough, weights / gnp.where(total != 0, total, 1), 0)
+
+
+def _is_narrow(band: _Band, length: int) -> bool:
+    """Whether sums of a band take less than a product with all weights of an axis of `length`."""
+    count = len(band.pixels)
+    return count <= TARGET.band and count * TARGET.band_share <= length
+
+
+def _exact(x: Array) -> np.dtype:
+    """The dtype of weights: halves would not tell neighbouring pixels of a large image apart."""
+    real = dtypes.to_floating_dtype(x.dtype)
+    return np.dtype(np.float32) if real.itemsize < 4 else real
 
 
 def _transformed(
@@ -150,17 +217,29 @@ def _transformed(
     antialias: bool,
     precision: Any,
 ) -> Array:
-    real = dtypes.to_floating_dtype(x.dtype)
-    # Half types would not tell neighbouring pixels of a large image from each other.
-    exact = np.dtype(np.float32) if real.itemsize < 4 else real
+    exact = _exact(x)
     for (axis, n), scale, shift in zip(lengths.items(), scales, translations, strict=True):
-        # One axis after the other: a kernel is a product over axes.
         scale, shift = gnp.asarray(scale, exact), gnp.asarray(shift, exact)
         weights = _weights(x.shape[axis], n, scale, shift, method, antialias)
         weights = lax.convert_element_type(weights, x.dtype)
         # tensordot puts the new axis last; move it back.
         x = gnp.moveaxis(gnp.tensordot(x, weights, (axis, 0), precision=precision), -1, axis)
     return x
+
+
+def _resized(
+    x: Array, axis: int, wanted: int, method: ResizeMethod, antialias: bool, precision: Any
+) -> Array:
+    """An image with another length of an axis: sums of few pixels, or a product."""
+    given = x.shape[axis]
+    if dims.Dim not in map(type, (given, wanted)):
+        there, back = _bands(given, wanted, method, antialias, _exact(x))
+        if _is_narrow(there, given) and _is_narrow(back, wanted):
+            # The derivative is a sum over a band too, instead of a scatter for each pixel.
+            sums = lambda band: lambda _, x: _sums(x, band, axis)
+            return _linear_call(sums(there), sums(back), (), x)
+    scales, shifts = [wanted / given], [0.0]
+    return _transformed(x, {axis: wanted}, scales, shifts, method, antialias, precision)
 
 
 def _nearest(x: Array, lengths: dict[int, int]) -> Array:
@@ -215,8 +294,10 @@ def resize(
     (x,) = promoted_inexact("resize", x)
     if math.prod(shape) == 0 or x.size == 0:
         return gnp.zeros(shape, x.dtype)
-    scales = [n / x.shape[i] for i, n in lengths.items()]
-    return _transformed(x, lengths, scales, [0.0] * len(scales), method, antialias, precision)
+    # One axis after the other: a kernel is a product over axes.
+    for axis, n in lengths.items():
+        x = _resized(x, axis, n, method, antialias, precision)
+    return x
 
 
 def scale_and_translate(

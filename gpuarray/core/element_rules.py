@@ -105,7 +105,7 @@ class UpdateRule(Struct):
         the result may start at 0: then parts of the updates may be merged separately.
     apart : (aval) -> Identity or None
         The initial value of parts of the updates if they are merged separately, and then with each
-        other in order; None if that would change results.
+        other in order; None if that would change results by more than the rounding of a sum.
     among : Primitive or None
         The reduction with which updates may be folded before they are merged with the old element.
     ordered : (eqn) -> bool

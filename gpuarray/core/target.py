@@ -348,6 +348,10 @@ class Target(Struct):
     #: Arguments of one type that comments list individually. For readability.
     listed: int = 16
     choice_width: int = 64
+    #: Pixels whose weighted sum is a pixel of a resized image, at most, and which part of an axis
+    #: they are: for more, a product with a matrix of all weights is faster. Measure: resize.
+    band: int = 48
+    band_share: int = 4
 
     # ---- derived ----
 
@@ -531,6 +535,16 @@ class Processor(Struct):
     #: Bytes that a task sees of the left operand, and those of its sums: a part of the second
     #: cache, and of a thread's stack.
     window_bytes: int = 1 << 17
+    #: In the same measure, of vectors along the innermost axis instead: a product with one vector,
+    #: an element of the left operand that lies apart from its neighbours, and one of the result.
+    #: Measure: convolutions of 1, 3, 16 and 64 channels to 1 ... 32, either axis last.
+    window_vector: float = 2.25
+    window_load: float = 5.0
+    window_store: float = 2.0
+    #: Results of few features along the innermost axis that are computed together, and those of a
+    #: task: what they see stays in L1. Measure: convolution of an image with one channel.
+    window_line: int = 512
+    window_lines: int = 1 << 12
     #: Separate texts for parts of windows on an operand with zeros between its elements: those of a
     #: stride of 2 along two axes. With more, the zeros are multiplied.
     window_parts: int = 4
@@ -551,15 +565,20 @@ class Processor(Struct):
     window_piece: int = 1 << 22
     #: Tasks into which many updates are split, merged at the end: more take longer to merge. And
     #: parts of a task, whose scalar updates alternate (for rows a task has one part, which stays in
-    #: L1 or L2). Measure: segment_max, segment_rows.
+    #: L1 or L2). And updates for each element of all parts, at least: each part is filled and
+    #: merged, and a large one leaves L2; fewer parts do where results are large. Measure:
+    #: segment_max, segment_rows.
     update_tasks: int = 8
     update_turns: int = 2
+    update_share: int = 8
     #: Operations after the targets and values of single updates from which on a block of both is
     #: computed in vectors first. Measure: histogram of two values.
     placed_steps: int = 8
-    #: Bytes of a row of updates that is a separate task: two cache lines, as they are fetched.
-    #: Measure: segment_rows.
-    updated_bytes: int = 128
+    #: Bytes of a row of updates that are the columns of a task, and of a shorter row that has two
+    #: tasks: a core reads ahead along whole rows, so that pieces of them take up to twice as long.
+    #: Measure: segment_rows with 50,000 targets, of 64 and of 1024 columns.
+    updated_bytes: int = 512
+    least_updated_bytes: int = 128
     #: Rows up to this length are sorted by counting, for each element, how many come before it: it
     #: is compared with many at a time. Longer ones are radix-sorted. Measure: argsort_rows.
     ranked_row: int = 96

@@ -88,11 +88,11 @@ static inline void ga_triangular(
 // ---- larger ones, by the library ----
 
 //@ ga_lapack
-// The functions syevd, getrf, potrf, geqrf, orgqr and gesdd that SciPy exports for compiled code, of floats and of
+// The functions syevd, getrf, potrf, geqrf, orgqr, gesdd and geev that SciPy exports for compiled code, of floats and of
 // doubles; set when the unit is loaded. Arguments are Fortran's, all by address, and matrices are column-major:
 // transposed.
-GA_CALLED void* ga_lapack[12];
-void* ga_lapack[12];
+GA_CALLED void* ga_lapack[14];
+void* ga_lapack[14];
 
 //@ ga_cholesky_by_library
 // As `ga_cholesky`.
@@ -257,4 +257,47 @@ static void ga_svd_by_library(
 template <class T, bool WIDE, ga_index M, ga_index N, ga_index FIRST, ga_index COUNT>
 static void ga_singular_values_by_library(ga_index first, ga_index last, const T* GA_ALONE x, T* GA_ALONE values) {
     ga_svd_by_library<T, WIDE, M, N, FIRST, COUNT, false, false>(first, last, x, values, nullptr, nullptr);
+}
+
+//@ ga_eig_by_library
+// Eigenvalues of N x N matrices, and their vectors (as columns), if they are wanted: those of the right, or with LEFT of the
+// left; nan where an element is not finite, or where the iteration does not end.
+template <class T, bool WIDE, ga_index N, bool LEFT>
+static void ga_eig_by_library(
+    ga_index first, ga_index last, const T* GA_ALONE x, ga_complex<T>* GA_ALONE values, ga_complex<T>* GA_ALONE vectors) {
+    typedef typename ga_wider<T, WIDE>::type R;
+    typedef void (*call)(char*, char*, int*, R*, int*, R*, R*, R*, int*, R*, int*, R*, int*, int*);
+    GA_LOCAL R a[N * N], re[N], im[N], v[N * N], work[36 * N];
+    ga_blas_alone(true);
+    for (ga_index task = first; task < last; ++task) {
+        bool finite = true;
+        for (ga_index i = 0; i < N; ++i)
+            for (ga_index j = 0; j < N; ++j) {
+                const T value = x[(task * N + i) * N + j];
+                finite &= value - value == 0;
+                a[j * N + i] = value;
+            }
+        char left = vectors && LEFT ? 'V' : 'N', right = vectors && !LEFT ? 'V' : 'N';
+        int n = N, room = 36 * N, info = 1;
+        if (finite)
+            ((call)ga_lapack[12 + (sizeof(R) == 8)])(&left, &right, &n, a, &n, re, im, v, &n, v, &n, work, &room, &info);
+        const ga_complex<T> none{(T)GA_NAN, (T)GA_NAN};
+        for (ga_index c = 0; c < N; ++c) {
+            values[task * N + c] = info ? none : ga_complex<T>{(T)re[c], (T)im[c]};
+            if (!vectors) continue;
+            // Two conjugate vectors are two columns of numbers: their real and their imaginary parts.
+            const ga_index at = !info && im[c] < 0 ? c - 1 : c;
+            const R sign = info || im[c] == 0 ? 0 : im[c] < 0 ? -1 : 1;
+            for (ga_index i = 0; i < N; ++i)
+                vectors[(task * N + i) * N + c] =
+                    info ? none : ga_complex<T>{(T)v[at * N + i], sign == 0 ? 0 : (T)(sign * v[(at + 1) * N + i])};
+        }
+    }
+    ga_blas_alone(false);
+}
+
+//@ ga_eigenvalues_by_library
+template <class T, bool WIDE, ga_index N>
+static void ga_eigenvalues_by_library(ga_index first, ga_index last, const T* GA_ALONE x, ga_complex<T>* GA_ALONE values) {
+    ga_eig_by_library<T, WIDE, N, false>(first, last, x, values, nullptr);
 }

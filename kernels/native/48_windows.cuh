@@ -207,6 +207,103 @@ static void ga_windows(
     }
 }
 
+//@ ga_line_tile
+// o[f, v] = sum over c, i, j, k of x[c, i, j, k + v] y[f, c, i, j, k] for F features and V vectors of W neighbours along the
+// last axis, in registers; with `more` it is added to what o has. Features of o lie `apart`.
+template <class P, class X, ga_index F, ga_index V, ga_index W, class T>
+GA_FUSING static __attribute__((noinline)) void ga_line_tile(
+    const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o, ga_index apart, ga_index channels, bool more) {
+    GA_FUSED
+    typedef typename ga_vector<T, W>::type vector;
+    vector sum[F][V];
+    for (ga_index f = 0; f < F; ++f)
+        for (ga_index v = 0; v < V; ++v) sum[f][v] = more ? *(const vector*)(o + f * apart + v * W) : vector{};
+    for (ga_index c = 0; c < channels; ++c)
+        for (ga_index i = 0; i < P::W0; ++i)
+            for (ga_index j = 0; j < P::W1; ++j)
+                for (ga_index k = 0; k < P::W2; ++k) {
+                    const T* const at = x + c * X::SC + i * X::S0 + j * X::S1 + k * X::S2;
+                    const T* const by = y + c * P::YC + i * P::Y0 + j * P::Y1 + k * P::Y2;
+                    vector left[V];
+                    for (ga_index v = 0; v < V; ++v) left[v] = *(const vector*)(at + v * W);
+                    for (ga_index f = 0; f < F; ++f) {
+                        const T right = by[f * P::YF];
+                        for (ga_index v = 0; v < V; ++v) sum[f][v] += left[v] * right;
+                    }
+                }
+    for (ga_index f = 0; f < F; ++f)
+        for (ga_index v = 0; v < V; ++v) *(vector*)(o + f * apart + v * W) = sum[f][v];
+}
+
+//@ ga_line
+// F features of n neighbouring results, of at most M: in tiles of V vectors. A tile that does not lie in the result as it is
+// has a place of its own, and is copied.
+template <class P, class X, ga_index F, ga_index V, ga_index W, ga_index M, class T>
+GA_INLINE void ga_line(const T* x, const T* y, T* o, ga_index n, ga_index channels, bool more) {
+    GA_LOCAL T local[F * V * W];
+    for (ga_index m = 0; m < ga_least(M, n); m += V * W) {
+        const ga_index count = ga_least(V * W, n - m);
+        T* const at = o + m * P::Z2;
+        if (P::Z2 == 1 && count == V * W) {
+            ga_line_tile<P, X, F, V, W>(x + m, y, at, P::ZF, channels, more);
+            continue;
+        }
+        if (more) {
+            __builtin_memset(local, 0, sizeof local);
+            for (ga_index f = 0; f < F; ++f)
+                for (ga_index k = 0; k < count; ++k) local[f * V * W + k] = at[f * P::ZF + k * P::Z2];
+        }
+        ga_line_tile<P, X, F, V, W>(x + m, y, local, V * W, channels, more);
+        for (ga_index f = 0; f < F; ++f)
+            for (ga_index k = 0; k < count; ++k) at[f * P::ZF + k * P::Z2] = local[f * V * W + k];
+    }
+}
+
+//@ ga_window_lines
+// Results of a block of positions and all features for each task, for few features: vectors are neighbours along the last
+// axis, in steps of 1, and each element of the right operand is all of a vector. The left operand's channels, CB at a time,
+// are copied with their padding. F features and V vectors of W are a tile.
+template <class P, class T>
+static void ga_window_lines(
+    ga_index first, ga_index last, const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE out) {
+    constexpr ga_index least = ga_register_bytes / sizeof(T), W = P::B2 < least ? P::B2 : least;
+    // Registers hold the sums, the elements that they see, and one of the right operand.
+    constexpr ga_index tiles = (P::F + 3) / 4, F = (P::F + tiles - 1) / tiles, most = (ga_register_count - 1) / (F + 1);
+    constexpr ga_index vectors = P::B2 / W, some = most < 8 ? most : 8, lines = (vectors + some - 1) / some;
+    constexpr ga_index V = (vectors + lines - 1) / lines, wide = lines * V * W;
+    constexpr ga_index H0 = (P::W0 - 1) * P::D0 + 1, H1 = (P::B1 - 1) * P::S1 + (P::W1 - 1) * P::D1 + 1;
+    constexpr ga_index H2 = wide - 1 + (P::W2 - 1) * P::D2 + 1;
+    constexpr ga_index T1 = (P::O1 + P::B1 - 1) / P::B1, T2 = (P::O2 + P::B2 - 1) / P::B2;
+    struct reads {
+        enum : ga_index { SC = H0 * H1 * H2, S0 = P::D0 * H1 * H2, S1 = P::D1 * H2, S2 = P::D2 };
+    };
+    GA_LOCAL T seen[P::CB * H0 * H1 * H2];
+    for (ga_index task = first; task < last; ++task) {
+        const ga_index o2 = task % T2 * P::B2, o1 = task / T2 % T1 * P::B1, o0 = task / (T2 * T1) % P::O0;
+        const ga_index n = task / (T2 * T1 * P::O0) % P::N, g = task / (T2 * T1 * P::O0 * P::N);
+        const ga_index n1 = ga_least(P::B1, P::O1 - o1), n2 = ga_least(P::B2, P::O2 - o2);
+        const T* const from = x + g * P::XG + n * P::XN;
+        T* const to = out + g * P::ZG + n * P::ZN + o0 * P::Z0 + o1 * P::Z1 + o2 * P::Z2;
+        for (ga_index c = 0; c < P::C; c += P::CB) {
+            const ga_index channels = ga_least(P::CB, P::C - c);
+            for (ga_index k = 0; k < channels; ++k)
+                ga_window_copy<P, H0, H1, H2, 1, 1>(
+                    from + (c + k) * P::XC, (long long)(o0 * P::S0) - P::A0, (long long)(o1 * P::S1) - P::A1,
+                    (long long)o2 - P::A2, 1, seen + k * H0 * H1 * H2);
+            for (ga_index j = 0; j < n1; ++j) {
+                const T* const line = seen + j * P::S1 * H2;
+                const T* const by = y + g * P::YG + c * P::YC;
+                T* const at = to + j * P::Z1;
+                for (ga_index f = 0; f + F <= P::F; f += F)
+                    ga_line<P, reads, F, V, W, P::B2>(line, by + f * P::YF, at + f * P::ZF, n2, channels, c > 0);
+                if constexpr (P::F % F != 0)
+                    ga_line<P, reads, P::F % F, V, W, P::B2>(
+                        line, by + P::F / F * F * P::YF, at + P::F / F * F * P::ZF, n2, channels, c > 0);
+            }
+        }
+    }
+}
+
 //@ ga_long_windows
 // Windows that are longer than the result (gradients of weights): NB images and PB panels of features for each task,
 // and a piece of the sum: PIECES of them, each with separate sums. Blocks of B elements of the window are taken one

@@ -6,14 +6,16 @@ GA_TASKS k0_scatter(
     const float* GA_ALONE in0,
     const int* GA_ALONE in1,
     float* GA_ALONE out0) {
-    for (ga_index i0 = 0; i0 < 4096; ++i0) {
-        const int t0 = in1[i0];
-        const ga_index at1 = ga_find((t0 < 0) ? ga_add(t0, 5000) : t0, 4999);
-        if (at1 >= 5000) continue;
-        for (ga_index i1 = first * 32; i1 < ga_least(last * 32, 64); ++i1) {
-            const float old = out0[at1 * 64 + i1];
-            const float update = in0[i0 * 64 + i1];
-            out0[at1 * 64 + i1] = old + update;
+    for (ga_index task = first; task < last; ++task) {
+        for (ga_index i0 = 0; i0 < 4096; ++i0) {
+            const int t0 = in1[i0];
+            const ga_index at1 = ga_find((t0 < 0) ? ga_add(t0, 5000) : t0, 4999);
+            if (at1 >= 5000) continue;
+            for (ga_index i1 = task * 32; i1 < task * 32 + 32; ++i1) {
+                const float old = out0[at1 * 64 + i1];
+                const float update = in0[i0 * 64 + i1];
+                out0[at1 * 64 + i1] = old + update;
+            }
         }
     }
 }

@@ -84,7 +84,7 @@ _BLAS = tuple(kind + name for name in ("gemm", "gemv", "trsm") for kind in "sdcz
 #: LAPACK in the order of `ga_lapack` (kernels/native/46_matrices.cuh).
 _LAPACK = tuple(
     kind + name
-    for name in ("syevd", "getrf", "potrf", "geqrf", "orgqr", "gesdd")
+    for name in ("syevd", "getrf", "potrf", "geqrf", "orgqr", "gesdd", "geev")
     for kind in ("s", "d")
 )
 _linalg = util.lazy_module("scipy.linalg")

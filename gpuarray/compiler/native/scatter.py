@@ -71,7 +71,8 @@ class ScatterWriter(NativeWriter):
         name, total = self.kernel.name, math.prod(self.axes)
         note = f"{total} updates in their order; the output begins as the operand"
         columns, (parts, identity) = self.columns(), self.parts()
-        if columns < 2 and identity is not None:
+        # Parts read whole rows, one after another, which takes half as long as pieces of them.
+        if identity is not None:
             return self.in_parts(out, parts, identity)
         # One task for all updates; like every function it does nothing for an empty range.
         if columns < 2 and self.takes_turns():
@@ -83,10 +84,13 @@ class ScatterWriter(NativeWriter):
             self.updates(1, out, {})
             self.end_function(name, self.parameters(), 1, 1)
         else:
-            # Each thread has its own columns, with their updates in order.
+            # Each task has its own columns, with their updates in order. Where all have as many,
+            # compilers know how long the innermost loop is.
             last = self.axes[-1]
             cut = -(-last // columns)
-            self.updates(1, out, {self.order[-1]: _piece("first", "last", cut, last)})
+            begin = f"task * {cut}"
+            with self.over(1, "task", "first", "last"):
+                self.updates(2, out, {self.order[-1]: (begin, end_of_piece(begin, cut, last))})
             self.end_function(name, self.parameters(), -(-last // cut), 1)
             note = f"{note}; tasks of {cut} columns"
         return self.finish(note).replace(begins=self.begins)
@@ -195,16 +199,20 @@ class ScatterWriter(NativeWriter):
         if len(along) != 1 or along[0].terms != own.terms or self.axes[last] < 2:
             return 1
         width = self.axes[last] * storage_dtype(self.outputs[0].aval).itemsize
-        return min(PROCESSOR.many_tasks, width // PROCESSOR.updated_bytes)
+        # Rows of few bytes are cut once.
+        least = min(2, width // PROCESSOR.least_updated_bytes)
+        return min(PROCESSOR.many_tasks, max(least, width // PROCESSOR.updated_bytes))
 
     def parts(self) -> tuple[int, Identity | None]:
         """The number of separately merged parts of the updates, and the initial value of each."""
-        aval = self.outputs[0].aval
+        aval, total = self.outputs[0].aval, math.prod(self.axes)
         # As many tasks for rows of updates as for single ones.
         parts = self.turns * PROCESSOR.update_tasks
-        enough = self.order and self.axes[0] >= 2 * parts
         # Each part has all places of the result, so that updates have to be many more than these.
-        many = math.prod(self.axes) >= max(2 * PROCESSOR.piece, 2 * parts * aval.size)
+        while parts > self.turns and parts * aval.size * PROCESSOR.update_share > total:
+            parts //= 2
+        enough = self.order and self.axes[0] >= 2 * parts and total >= 2 * PROCESSOR.piece
+        many = parts > self.turns
         identity = self.rule.apart(aval) if enough and many else None
         return parts, identity
 
@@ -312,12 +320,6 @@ class ScatterWriter(NativeWriter):
         if ct.is_half(out.aval):
             new = f"ga_exact<{ct.memory_type(out.aval)}>({new})"
         self.line(depth, f"{place} = {new};")
-
-
-def _piece(first: str, last: str, cut: int, length: int) -> tuple[str, str]:
-    """The bounds of a loop over pieces `first` ... `last` of an axis."""
-    end = f"({last}) * {cut}" if " " in last else f"{last} * {cut}"
-    return f"{first} * {cut}", f"ga_least({end}, {length})"
 
 
 def begun(source: NativeSource) -> NativeSource:

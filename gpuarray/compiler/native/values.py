@@ -41,7 +41,7 @@ from gpuarray.core.element import (
     SerialFold,
     Test,
 )
-from gpuarray.core.graph import storage_dtype
+from gpuarray.core.graph import Eqn, Literal, Var, storage_dtype
 from gpuarray.core.index import Axis, Index, axes_of
 
 
@@ -64,6 +64,8 @@ class ValueWriter(Statements):
         self.operands_known = Known()  # of the operands of the current operation
         self.operand_texts: list[str] = []
         self.in_order: set[int] = set()  # axes that only tasks go along
+        # Of bools that test numbers: whether one of them is compared with an integer.
+        self.of_numbers: dict[Var, bool] = {}
         self.begin_facts()
 
     def begin_facts(self) -> None:
@@ -123,6 +125,29 @@ class ValueWriter(Statements):
             self.lines[-1] = HalfLine(self.lines[-1], ROUNDED, name, text[len(ROUNDED) : -1])
         elif self.front is not None and (call := call_in(text, for_many())):
             self.lines[-1] = EachLine(self.lines[-1], depth, name, call, ct.value_type(aval))
+
+    def pointwise(self, eqn: Eqn, operands: list[str]) -> list[str]:
+        """The results of a pointwise equation as text. g++ makes a conversion of the test whether a
+        number is even, or another of 0 and 1, and does not vectorise what joins it with another
+        test; it does what joins choices.
+        """
+        texts = super().pointwise(eqn, operands)
+        out, kinds = eqn.outvars[0], {storage_dtype(a.aval).kind for a in eqn.invars}
+        if storage_dtype(out.aval).kind != "b" or len(operands) > 2:
+            return texts
+        if kinds != {"b"}:
+            constant = kinds <= {"i", "u"} and any(isinstance(a, Literal) for a in eqn.invars)
+            self.of_numbers[out] = constant and texts[0] in _joined(operands, "==", "!=")
+            return texts
+        tests = [self.of_numbers.get(a) for a in eqn.invars if not isinstance(a, Literal)]
+        if None in tests:
+            return texts
+        self.of_numbers[out] = any(tests)
+        if not any(tests):
+            return texts
+        chosen = [f"({o} ? 1 : 0)" for o in operands]
+        ways = zip(_joined(operands, *"&|^"), _joined(chosen, *"&|^"), strict=True)
+        return [dict(ways).get(texts[0], texts[0])]
 
     def place_type(self, atom: Lookup) -> str:
         """Positions that are looked up and are never negative have 32 bits where all arrays are so
@@ -287,3 +312,8 @@ class ValueWriter(Statements):
         index = access.index
         terms = tuple((a, k) for a, k in index.terms if self.inner not in a.axes)
         return self.at(Index(terms, index.constant), scope)
+
+
+def _joined(operands: list[str], *by: str) -> list[str]:
+    """Two operands joined by each of some operators; nothing of one."""
+    return [f" {b} ".join(operands) for b in by] if len(operands) == 2 else []

@@ -62,6 +62,8 @@ def window_calls(eqn: Eqn) -> list[WindowCalls]:
 
 def _calls(w: WindowedProduct, size: int) -> WindowCalls:
     long = math.prod(s.result for s in w.space) < math.prod(s.window for s in w.space)
+    if not long and _has_lines(w, size):
+        return _lines(w, size)
     # Depthwise: each group has one feature, so vectors go over the groups instead.
     own = w.groups > 1 and w.features == 1 and (w.images if long else w.channels) == 1
     if own:
@@ -152,6 +154,57 @@ def _panel(features: int, size: int) -> int:
         (n // size for n in PROCESSOR.panel_bytes),
         key=lambda n: (-(-features // n) * PROCESSOR.panel_bytes[n * size], -n),
     )
+
+
+def _line(length: int, size: int) -> int:
+    """The elements of whole vectors for this many results: of the widest ones, or of a part."""
+    widest = PROCESSOR.line // size
+    return -(-length // widest) * widest if length >= widest else 1 << (length - 1).bit_length()
+
+
+def _has_lines(w: WindowedProduct, size: int) -> bool:
+    """Whether vectors along the innermost axis cost less than vectors of features."""
+    inner = w.space[-1]
+    if inner.stride > 1:
+        return False
+    # Depthwise: vectors of features are vectors of groups.
+    own = w.groups > 1 and w.features == w.channels == 1
+    features, channels = (w.groups, w.groups) if own else (w.features, w.channels)
+    panel = _panel(features, size)
+    # Both for one position. Vectors of features are stored as they lie along lines, or the other
+    # way round.
+    products = w.channels * math.prod(s.window for s in w.space)
+    panels = -(-features // panel) * PROCESSOR.panel_bytes[panel * size]
+    by_feature = products * panels + features * PROCESSOR.window_store
+    vectors = math.ceil(inner.result * size / PROCESSOR.line) / inner.result
+    by_line = products * features * vectors * PROCESSOR.window_vector
+    by_line += channels * PROCESSOR.window_load if w.left[-1] > 1 else 0
+    by_line += features * PROCESSOR.window_store if w.out[-1] > 1 else 0
+    return by_line < by_feature
+
+
+def _lines(w: WindowedProduct, size: int) -> WindowCalls:
+    """Windows of few features: tasks are blocks of lines along the result's innermost axis."""
+    outer, middle, inner = w.space
+    pieces = math.ceil(inner.result / PROCESSOR.window_line)
+    b2 = _line(-(-inner.result // pieces), size)
+    b1 = _even(middle.result, max(1, PROCESSOR.window_lines // b2))
+
+    def bytes_seen(pieces: dict[str, int]) -> int:
+        along = _seen(outer, 1, outer.window), _seen(middle, pieces["b1"], middle.window)
+        # The last tile may be longer than the line.
+        return math.prod(along) * _seen(inner, 2 * b2, inner.window) * pieces["channels"] * size
+
+    whole = {"b1": middle.result, "channels": w.channels}
+    # All channels while that is possible: sums of a part of them go through the result.
+    order = (("channels", 8), ("b1", 1), ("channels", 1))
+    fitting = _fitting({"b1": b1, "channels": w.channels}, whole, order, bytes_seen)
+    b1, channels = fitting["b1"], fitting["channels"]
+    constants = _constants(w, 1, False) | {"B1": b1, "B2": b2, "CB": channels}
+    tasks = w.groups * w.images * outer.result * -(-middle.result // b1) * -(-inner.result // b2)
+    each = float(b1 * b2 * w.features * w.channels * math.prod(s.window for s in w.space))
+    call = WindowCall("ga_window_lines", tasks, each, ("left", "right", "out"))
+    return WindowCalls(constants, (call,), 0, tasks * each)
 
 
 def _even(length: int, most: int) -> int:

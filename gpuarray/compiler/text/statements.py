@@ -129,6 +129,10 @@ class Statements(Reader):
             self.define(depth, o.source.aval, found, text)
         return found
 
+    def pointwise(self, eqn: Eqn, operands: list[str]) -> list[str]:
+        """The results of a pointwise equation as text."""
+        return expression(eqn, operands)
+
     def member(self, member: Member, depth: int, fetched: Fetched) -> None:
         """One member for one element: a statement for each of its results."""
         eqn = member.eqn
@@ -141,7 +145,7 @@ class Statements(Reader):
             reducer = self.reducer(eqn.outvars[0])
             texts = reducer.results(reducer.lift_all(operands, "0u"))
         else:
-            texts = expression(eqn, operands)
+            texts = self.pointwise(eqn, operands)
         for v, text in zip(eqn.outvars, texts, strict=True):
             if re.fullmatch(r"[vxt]\d+", text):  # a constant that has a name
                 self.names[v] = text

@@ -59,6 +59,22 @@ def eigh(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
     return Loops("ga_eigh", numbers, count, 10 * n**3, True)
 
 
+def eig(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
+    """The calls of LAPACK that find the eigenvalues of each matrix, and its vectors of one side."""
+    aval, p = eqn.invars[0].aval, eqn.params
+    *stack, n, _ = aval.shape
+    left, right = p["compute_left_eigenvectors"], p["compute_right_eigenvectors"]
+    if not _of_floats(eqn) or n > PROCESSOR.stacked_rows or (left and right):
+        return None
+    if p.get("implementation") is not None:
+        return None
+    if left or right:
+        numbers = (_is_wide(aval), n, int(left))
+        return Loops("ga_eig_by_library", numbers, math.prod(stack), 25 * n**3, True)
+    numbers = (_is_wide(aval), n)
+    return Loops("ga_eigenvalues_by_library", numbers, math.prod(stack), 10 * n**3, True)
+
+
 def _is_wide(aval: Any) -> int:
     """Whether floats are computed as doubles. The signs of vectors are those that there are without
     a compiler: NumPy computes stacks of many small matrices so.

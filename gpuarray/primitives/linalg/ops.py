@@ -386,7 +386,7 @@ def _many_eig(*, compute_left_eigenvectors, compute_right_eigenvectors, **_):
     return eig if compute_right_eigenvectors else values
 
 
-eig_p = factorisation("eig", _eig_aval, _eig, jvp=rules.eig_jvp, many=_many_eig)
+eig_p = factorisation("eig", _eig_aval, _eig, jvp=rules.eig_jvp, many=_many_eig, small=loops.eig)
 
 
 # ---- singular values ----

@@ -102,6 +102,34 @@ def test_derivatives_jit_and_vmap():
     close(ga.vmap(resize)(stack), np.stack([resize(x) for x in stack]))
 
 
+@pytest.mark.parametrize("method", SMOOTH)
+@pytest.mark.parametrize("shape", [(80, 240), (360, 124)])
+def test_sums_of_few_pixels_are_products_with_all_weights(method, shape):
+    """Of an axis of a large image few pixels count: what `scale_and_translate` multiplies."""
+    x = rng.standard_normal((160, 256)).astype("f4")
+    scale, shift = gnp.array(shape, "f4") / np.array(x.shape, "f4"), gnp.zeros(2, "f4")
+    resize = lambda x: image.resize(x, shape, method)
+    product = lambda x: image.scale_and_translate(x, shape, (0, 1), scale, shift, method)
+    assert "dot_general" not in str(ga.make_jaxpr(resize)(x))
+    assert "dot_general" in str(ga.make_jaxpr(product)(x))
+    close(resize(x), product(x), 2e-5)
+    # So are derivatives, which are sums of few elements too.
+    ct = rng.standard_normal(shape).astype("f4")
+    (found,), (wanted,) = ga.vjp(resize, x)[1](ct), ga.vjp(product, x)[1](ct)
+    close(found, wanted, 2e-5)
+    assert "scatter" not in str(ga.make_jaxpr(lambda x, ct: ga.vjp(resize, x)[1](ct))(x, ct))
+    close(ga.jvp(resize, (x,), (x,))[1], product(x), 2e-5)
+    close(ga.vmap(resize, 1, 1)(np.stack([x, 2 * x], 1))[:, 1], 2 * product(x), 4e-5)
+
+
+def test_halves_are_added_as_floats():
+    x = gnp.asarray(rng.standard_normal((64, 40)), "bfloat16")
+    found = image.resize(x, (16, 40), "lanczos3")
+    assert found.dtype == "bfloat16"
+    wanted = image.resize(x.astype("float32"), (16, 40), "lanczos3")
+    close(found.astype("float32"), wanted, 2**-7)
+
+
 def test_names_of_methods():
     for name, method in [("bilinear", ResizeMethod.LINEAR), ("triangle", ResizeMethod.LINEAR),
                          ("bicubic", ResizeMethod.CUBIC), ("area", ResizeMethod.AREA)]:  # fmt: skip

@@ -220,6 +220,43 @@ def test_vectors_that_nobody_reads_are_not_computed(rng):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_eigenvalues_of_general_matrices_are_those_of_lapack(dtype, rng):
+    """Of the values, in LAPACK's order, and of vectors of one side; nan where it has none."""
+    geev = lapack.sgeev if dtype == "float32" else lapack.dgeev
+    cases, matrices = [], []
+    for (n, stack), sides in itertools.product(SHAPES, [(0, 0), (0, 1), (1, 0)]):
+        a = drawn(rng, (*stack, n, n), dtype)
+        if a.size > 9:
+            a.reshape(-1, n, n)[-1, 0, n // 2] = np.inf
+        left, right = map(bool, sides)
+        eig = lambda x, left=left, right=right: lax.linalg.eig(
+            x * 1, compute_left_eigenvectors=left, compute_right_eigenvectors=right
+        )
+        cases.append((eig, (a,)))
+        matrices.append((a, sides))
+    found, native = run(cases)
+    assert native == 1
+    for (a, (left, right)), results in zip(matrices, found, strict=True):
+        for index in np.ndindex(a.shape[:-2]):
+            if not np.isfinite(a[index]).all():
+                assert all(np.isnan(x[index]).all() for x in results)
+                continue
+            re, im, vl, vr, _ = geev(a[index], compute_vl=left, compute_vr=right)
+            np.testing.assert_allclose(results[0][index], re + 1j * im, **near(dtype))
+            if left or right:
+                v, w = results[1][index], results[0][index]
+                at = a[index].astype(complex)
+                # Columns u of the left: u* A = w u*.
+                by = np.conj(at.T) if left else at
+                np.testing.assert_allclose(by @ v, v * (np.conj(w) if left else w), **near(dtype))
+                whole = vl if left else vr
+                real = im == 0
+                wanted = signed(whole[:, real], v[:, real].real, dtype)
+                np.testing.assert_allclose(v[:, real], wanted, **near(dtype))
+                np.testing.assert_allclose(np.linalg.norm(v, axis=0), 1, **near(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_singular_values_are_those_of_numpy(dtype, rng):
     shapes = [(1, 1), (40, 3, 3), (2, 6, 6), (20, 20), (33, 5, 3), (2, 3, 5)]
     matrices = [drawn(rng, shape, dtype) for shape in shapes]

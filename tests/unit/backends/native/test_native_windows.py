@@ -59,6 +59,19 @@ CASES = {
         {"rhs_dilation": (2, 2), "padding": [(1, 1), (0, 0)]},
     ),
     "one feature": ((2, 3, 20, 70), (1, 3, 3, 3), {"padding": "SAME"}),
+    "few features": ((2, 3, 9, 150), (7, 3, 3, 4), {"padding": "SAME"}),
+    "few features of many channels": (
+        (1, 70, 21, 90),
+        (3, 70, 3, 3),
+        {"padding": [(2, 0), (1, 3)]},
+    ),
+    "few features of a long line": ((1, 1, 1101), (2, 1, 5), {"rhs_dilation": (3,)}),
+    "few features of short lines": ((3, 2, 9, 6), (2, 2, 3, 2), {"window_strides": (2, 1)}),
+    "few features, spread": (
+        (1, 2, 6, 40),
+        (2, 2, 3, 5),
+        {"lhs_dilation": (3, 3), "padding": [(2, 1), (0, 3)]},
+    ),
     "groups": ((2, 12, 9, 8), (18, 4, 3, 3), {"feature_group_count": 3, "padding": "SAME"}),
     "depthwise": ((2, 37, 9, 8), (37, 1, 3, 3), {"feature_group_count": 37, "padding": "SAME"}),
     "depthwise with strides": (
@@ -254,6 +267,24 @@ def test_the_same_bits_for_any_number_of_threads(threads, rng):
     for others in found[1:]:
         for a, b in zip(found[0], others, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def test_vectors_go_along_lines_or_features(rng):
+    # Along lines where features are few, along features where they are neighbours or many.
+    for left, right, groups, numbers, lines in [
+        ((1, 1, 64, 64), (1, 1, 3, 3), 1, FIRST, True),
+        ((1, 64, 64, 1), (3, 3, 1, 1), 1, LAST, True),
+        ((1, 16, 64, 64), (64, 16, 3, 3), 1, FIRST, False),
+        ((1, 64, 64, 16), (3, 3, 16, 8), 1, LAST, False),
+        ((1, 32, 64, 64), (32, 1, 3, 3), 32, FIRST, True),
+        ((1, 64, 64, 32), (3, 3, 1, 32), 32, LAST, False),
+    ]:
+        f = lambda x, w, g=groups, n=numbers: lax.conv_general_dilated(
+            x, w, (1, 1), "SAME", feature_group_count=g, dimension_numbers=n
+        )
+        given = (ga.ShapeDtypeStruct(shape, "float32") for shape in (left, right))
+        text = ga.jit(f).lower(*given).cpp_source()
+        assert ("ga_window_lines" in text) == lines, (left, right)
 
 
 #: Shapes of operands with channels last, and strides: short and long windows, with parts that do

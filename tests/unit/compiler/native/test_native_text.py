@@ -166,6 +166,30 @@ def test_places_in_short_rows_are_packed(find):
 
 
 @needs_packed
+@pytest.mark.parametrize(
+    "joined",
+    [
+        lambda i, x: (i % 2 == 0) & (x > 0),
+        lambda i, x: (i % 2 != 0) | ~(x > 0),
+        lambda i, x: ((i & 1) == 1) ^ (x > 0) & (x < 1),
+    ],
+)
+def test_tests_of_parity_and_of_floats_are_packed(joined):
+    """Joined, g++ makes a loop over single elements of them; it does not of choices."""
+    function = lambda i, x, y: gnp.where(joined(i, x), x * y, y)
+    arguments = golden.shape("int32", 1 << 20), *[golden.shape("float32", 1 << 20)] * 2
+    code = assembly(function, *arguments)
+    assert len(re.findall(r"\bv?mulps\b", code)) > 0
+
+
+def test_bools_in_memory_are_joined_as_they_are():
+    """Choices between them would be branches."""
+    function = lambda a, b: ((a & b) | (a ^ b)) & (~b | a)
+    (step,) = steps_of(function, *[golden.shape("bool", 1 << 20)] * 2)
+    assert " ? " not in emit(step).functions
+
+
+@needs_packed
 def test_rows_that_are_looked_up_are_packed():
     """The place of a row is looked up once, before the loops along it."""
     rows = lambda x, i: nn.log_softmax(x[i])

@@ -296,7 +296,7 @@ def resize(
         return gnp.zeros(shape, x.dtype)
     # One axis after the other: a kernel is a product over axes.
     for axis, n in lengths.items():
-        x = _resized(x, axis, n, method, antialias, precision)
+        x = _resized(x, axis, n, method, bool(antialias), precision)
     return x
 
 

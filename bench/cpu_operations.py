@@ -432,7 +432,13 @@ ROWS = (
     ),
     # ---- gathers and scatters ----
     Row("gather", "1M of 8M", lambda m: lambda x, i: x[i] * 2, _table(LONG, 0, 1_000_000)),
-    Row("gather_rows", "100k rows of 64", lambda m: lambda x, i: x[i], _table(50_000, 64, 100_000)),
+    Row(
+        "gather_rows",
+        "100k rows of 64",
+        lambda m: lambda x, i: x[i],
+        _table(50_000, 64, 100_000),
+        behind="memory: it moves as many bytes a second as a copy",
+    ),
     Row(
         "take_along",
         "1 of each of 1M rows of 4",
@@ -507,7 +513,13 @@ ROWS = (
         _complex,
     ),
     Row("overlaps", "overlaps of all pairs of 500 boxes", _overlaps, _boxes),
-    Row("attention", "attention, 8 heads of 512x64", _attention, normal(8, 512, 64, count=3)),
+    Row(
+        "attention",
+        "attention, 8 heads of 512x64",
+        _attention,
+        normal(8, 512, 64, count=3),
+        behind="most of it is two products by BLAS",
+    ),
     Row(
         "solve_2x2",
         "100k systems of 2",

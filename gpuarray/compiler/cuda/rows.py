@@ -284,6 +284,7 @@ class SharedRowsTemplate(RowsTemplate):
     def source(self) -> KernelSource:
         """Fold a part of a row in each block; the last block of the row merges all parts."""
         (one,), rows, length = join_passes(self.group, self.passes), self.rows, self.length
+        self.passes = [one]  # no block holds a row for another pass
         parallel, reduced = self.spaces()
         self.last = reduced[-1]
         width = self.width_between_ends(length, reduced)

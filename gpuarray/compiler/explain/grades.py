@@ -1,9 +1,9 @@
 """Grades of kernels: the share of the time a kernel should take of the least that it could.
 
 Floor 3. In: a kernel's text with its launch and traffic and, where it was assembled, what its
-machine code consists of. Out: a number up to 1, and what the kernel waits for most; by figures of
-core/target.py alone, so that they are the same on every machine. Times are measured in bytes: as
-many as could be moved meanwhile.
+machine code consists of. Out: a number up to 1, and what the kernel waits for most, by figures of
+core/target.py: the machine at hand does not matter. Times are measured in bytes: as many as could
+be moved meanwhile.
 """
 
 from __future__ import annotations

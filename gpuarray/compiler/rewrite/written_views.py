@@ -13,13 +13,14 @@ from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import is_elementwise
 from gpuarray.core.graph import Atom, Eqn, Graph, Var, is_view
 from gpuarray.core.index import Index, contiguous_offset, linear, through
+from gpuarray.core.primitive import Kind
 from gpuarray.primitives.movement import build
 
 
 def copy_written_views(graph: Graph) -> Graph:
     """The graph with copies of returned views of computed values; the same one without any."""
-    index = GraphIndex(graph)
-    written = {v for v in graph.outvars if isinstance(v, Var) and _is_written(v, index)}
+    index, folded = GraphIndex(graph), _folded(graph)
+    written = {v for v in graph.outvars if isinstance(v, Var) and _is_written(v, index, folded)}
     if not written:
         return graph
     eqns: list[Eqn] = []
@@ -35,7 +36,20 @@ def copy_written_views(graph: Graph) -> Graph:
     return graph.replace(eqns=eqns)
 
 
-def _is_written(v: Var, index: GraphIndex) -> bool:
+def _folded(graph: Graph) -> set[Var]:
+    """The values that rows are folded of, as they are or through pointwise equations. The kernel of
+    the fold writes them along the rows; another that computed them again would read these across.
+    """
+    found: set[Var] = set()
+    for eqn in reversed(graph.eqns):
+        of_rows = eqn.primitive.kind is Kind.REDUCTION and eqn.outvars[0].aval.size > 1
+        on_the_way = is_view(eqn) or is_elementwise(eqn)
+        if of_rows or (on_the_way and not found.isdisjoint(eqn.outvars)):
+            found.update(a for a in eqn.invars if isinstance(a, Var))
+    return found
+
+
+def _is_written(v: Var, index: GraphIndex, folded: set[Var]) -> bool:
     """Whether a value is a view of a computed one, not a piece of its memory, that the kernel which
     computes it may write.
     """
@@ -44,7 +58,8 @@ def _is_written(v: Var, index: GraphIndex) -> bool:
     pieces = all(contiguous_offset(view) is not None for view in views)
     if maker is None or not is_elementwise(maker) or pieces:
         return False
-    return _is_pointwise(base, index) or _keeps_neighbours(views)
+    alone = base not in folded and _is_pointwise(base, index)
+    return alone or _keeps_neighbours(views)
 
 
 def _is_pointwise(base: Var, index: GraphIndex) -> bool:

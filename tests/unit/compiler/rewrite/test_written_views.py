@@ -117,6 +117,20 @@ def test_what_is_folded_too_is_transposed_in_tiles(name):
         assert len(forms) == 2 and Tiles in forms
 
 
+@pytest.mark.parametrize(("width", "count"), [(16, 2), (64, 1)])
+def test_native_folds_are_not_cut_into_short_pieces(width, count):
+    """They would add one element after another."""
+
+    def heads(x):
+        return nn.softmax(x).reshape(4, 24, -1, width).transpose(0, 2, 1, 3)
+
+    plan = ga.jit(heads).lower(floats(96, 256)).plan
+    kernels = [
+        [s for s in p.steps if isinstance(s, Kernel)] for p in (plan.on_device, plan.on_native)
+    ]
+    assert list(map(len, kernels)) == [1, count]
+
+
 def test_in_loops_and_under_vmap():
     def body(c, x):
         return (c * x + 1).T, gnp.tanh(c).T

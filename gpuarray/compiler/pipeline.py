@@ -61,7 +61,7 @@ from gpuarray.compiler.rewrite.split_views import split_views
 from gpuarray.compiler.rewrite.sweep_products import sweep_products
 from gpuarray.compiler.rewrite.tables import fold_in_tables
 from gpuarray.compiler.rewrite.windows import fold_windows_by_axis
-from gpuarray.compiler.rewrite.written_views import copy_written_views
+from gpuarray.compiler.rewrite.written_views import copy_views_in_lanes, copy_written_views
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind
 from gpuarray.core.target import TARGET
@@ -213,7 +213,7 @@ def _plan_for_native(plan: Plan) -> Plan:
         graph = _rewrite(expand_small_products, graph)
         graph = _rewrite(add_where_it_is, _rewrite(fold_windows_by_axis, graph))
         graph = _rewrite(crop, graph)
-        graph = _rewrite(copy_written_views, _rewrite(lay_out_products, graph))
+        graph = _rewrite(copy_views_in_lanes, _rewrite(lay_out_products, graph))
     if graph is not plan.graph:
         graph = _rewrite(split_axes, graph) if fusion else graph
         steps, refusals = fuse(graph, fusion)

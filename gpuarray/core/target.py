@@ -400,6 +400,10 @@ class Processor(Struct):
     #: used; shorter rows use half, since merging more takes longer. Measure: full_sum, bf16_sum.
     lanes: int = 64
     lanes_from: int = 256
+    #: Pieces in which the kernel of a fold along rows writes them elsewhere (heads of a normalised
+    #: row): with 16 elements it takes twice as long as a copy behind it, with 32 as long, with 64
+    #: less. Measure: layer norm of rows of 1,024, returned as heads.
+    written_piece: int = 32
     #: Columns that are folded side by side: their partial results stay in the first cache, and each
     #: row of them fills several lines of memory. Measure: column_sum.
     columns: int = 512

@@ -42,6 +42,8 @@ class Reference(Struct):
 class OnlineTemplate(TurnLoops):
     """Loops in which some sums follow other folds."""
 
+    referred = 0  # references so far: a kernel may have several such passes
+
     def turns_at_most(self, one: Pass, width: int, ahead: int, many: float) -> int:
         """Vectors that a thread takes at a time: `ahead`, or fewer if registers are short; if
         possible a divisor of the number that it has in all, so that no turn needs tests.
@@ -131,13 +133,14 @@ class OnlineTemplate(TurnLoops):
             if f.reference not in found or f.by is None:
                 found[f.reference] = f
         made = []
-        for k, f in enumerate(found.values()):
+        for k, f in enumerate(found.values(), self.referred):
             kind = ct.value_type(f.reference.aval)
             r = Reference(f, f"base{k}", f"many{k}" if f.by is None else "", kind)
             self.line(1, f"{kind} {r.name} = 0;", "what sums refer to so far")
             if r.many:
                 self.line(1, f"{kind} {r.many} = 0;", "in so many elements")
             made.append(r)
+        self.referred += len(made)
         return made
 
     def _of(self, one: Pass, r: Reference) -> list[Follower]:

@@ -13,13 +13,24 @@ from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import is_elementwise
 from gpuarray.core.graph import Atom, Eqn, Graph, Var, is_view
 from gpuarray.core.index import Index, contiguous_offset, linear, through
+from gpuarray.core.primitive import Kind
+from gpuarray.core.target import PROCESSOR
 from gpuarray.primitives.movement import build
 
 
-def copy_written_views(graph: Graph) -> Graph:
-    """The graph with copies of returned views of computed values; the same one without any."""
-    index = GraphIndex(graph)
-    written = {v for v in graph.outvars if isinstance(v, Var) and _is_written(v, index)}
+def copy_views_in_lanes(graph: Graph) -> Graph:
+    """As `copy_written_views`, for a CPU: a fold cut into short pieces would not be vectorised."""
+    return copy_written_views(graph, PROCESSOR.written_piece)
+
+
+def copy_written_views(graph: Graph, shortest: int = 1) -> Graph:
+    """The graph with copies of returned views of computed values; the same one without any. Rows
+    that are folded are written in pieces of at least so many elements.
+    """
+    index, folded = GraphIndex(graph), _folded(graph)
+    written = {
+        v for v in graph.outvars if isinstance(v, Var) and _is_written(v, index, folded, shortest)
+    }
     if not written:
         return graph
     eqns: list[Eqn] = []
@@ -35,7 +46,20 @@ def copy_written_views(graph: Graph) -> Graph:
     return graph.replace(eqns=eqns)
 
 
-def _is_written(v: Var, index: GraphIndex) -> bool:
+def _folded(graph: Graph) -> set[Var]:
+    """The values that rows are folded of, as they are or through pointwise equations. The kernel of
+    the fold writes them along the rows; another that computed them again would read these across.
+    """
+    found: set[Var] = set()
+    for eqn in reversed(graph.eqns):
+        of_rows = eqn.primitive.kind is Kind.REDUCTION and eqn.outvars[0].aval.size > 1
+        on_the_way = is_view(eqn) or is_elementwise(eqn)
+        if of_rows or (on_the_way and not found.isdisjoint(eqn.outvars)):
+            found.update(a for a in eqn.invars if isinstance(a, Var))
+    return found
+
+
+def _is_written(v: Var, index: GraphIndex, folded: set[Var], shortest: int) -> bool:
     """Whether a value is a view of a computed one, not a piece of its memory, that the kernel which
     computes it may write.
     """
@@ -44,7 +68,8 @@ def _is_written(v: Var, index: GraphIndex) -> bool:
     pieces = all(contiguous_offset(view) is not None for view in views)
     if maker is None or not is_elementwise(maker) or pieces:
         return False
-    return _is_pointwise(base, index) or _keeps_neighbours(views)
+    alone = base not in folded and _is_pointwise(base, index)
+    return alone or _keeps_neighbours(views, shortest)
 
 
 def _is_pointwise(base: Var, index: GraphIndex) -> bool:
@@ -65,14 +90,14 @@ def _is_pointwise(base: Var, index: GraphIndex) -> bool:
     return True
 
 
-def _keeps_neighbours(views: Sequence[Eqn]) -> bool:
+def _keeps_neighbours(views: Sequence[Eqn], shortest: int) -> bool:
     """Whether neighbours in the result of views are neighbours in their operand: then a kernel that
-    goes along its rows writes along them, in pieces.
+    goes along its rows writes along them, in pieces of at least `shortest` elements.
     """
     shape = views[-1].outvars[0].aval.shape
+    if not shape or shape[-1] < shortest:
+        return False
     at = [Index.axis(d, n) for d, n in enumerate(shape)]
     for view in reversed(views):
         at = list(through(view, at))
-    return (
-        bool(shape) and linear(at, views[0].invars[0].aval.shape).coefficient(len(shape) - 1) == 1
-    )
+    return linear(at, views[0].invars[0].aval.shape).coefficient(len(shape) - 1) == 1

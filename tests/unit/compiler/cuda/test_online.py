@@ -153,6 +153,20 @@ def test_variances_of_columns(shape, offset):
     np.testing.assert_allclose(var, exact.var(0), rtol=2e-5)
 
 
+@pytest.mark.parametrize("shape", [(700, 40), (96, 160)])
+def test_passes_one_after_another(shape):
+    """The second refers to what the first gives: each has variables of its own."""
+    x = values(shape)
+
+    def function(x):
+        y = (x - x.mean(0)) / (x.std(0) + 1) + x
+        return y.std(0), nn.logsumexp(y - y.max(0) / 2, 0)
+
+    (text,) = emitted(function, x)
+    assert text.count("what sums refer to so far") > 1
+    simulated.compare([(function, (x,))], 20)
+
+
 def test_variances_of_what_is_no_number():
     x = values((3000, 5))
     x[7, 0], x[9, 1], x[2000:, 2] = np.inf, np.nan, 1e30

@@ -12,7 +12,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
-from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.compiler.lower.kernel import Kernel, Tiles
 from tests import golden
 from tests.support import natively, simulated
 
@@ -95,6 +95,40 @@ def test_views_are_written_where_values_are_computed(name):
         for f, w in zip(found, want, strict=True):
             assert f.shape == w.shape and f.dtype == w.dtype
             np.testing.assert_allclose(f, w, rtol=2e-5, atol=1e-6)
+
+
+FOLDED_TOO = {
+    "rows": lambda x: (gnp.exp(x).sum(1), gnp.exp(x).T),
+    "columns": lambda x: (gnp.exp(x).sum(0), gnp.exp(x).T),
+    "converted": lambda x: (gnp.exp(x).astype("f2").sum(1), gnp.exp(x).T),
+    "transposed": lambda x: (x.sum(0) + (x * 2).T.sum(1), (x * 2).T),
+    "of two": lambda x: ((x * x[0]).sum(1), (x * x[0]).T.reshape(-1)),
+}
+
+
+@pytest.mark.parametrize("name", FOLDED_TOO)
+def test_what_is_folded_too_is_transposed_in_tiles(name):
+    """The kernel of the fold stores it: a second one would compute it from rows read across, and
+    the fold's would write across its rows.
+    """
+    lowered = ga.jit(FOLDED_TOO[name]).lower(X)
+    for plan in (lowered.plan.on_device, lowered.plan.on_native):
+        forms = [type(s) for s in plan.steps if isinstance(s, Kernel)]
+        assert len(forms) == 2 and Tiles in forms
+
+
+@pytest.mark.parametrize(("width", "count"), [(16, 2), (64, 1)])
+def test_native_folds_are_not_cut_into_short_pieces(width, count):
+    """They would add one element after another."""
+
+    def heads(x):
+        return nn.softmax(x).reshape(4, 24, -1, width).transpose(0, 2, 1, 3)
+
+    plan = ga.jit(heads).lower(floats(96, 256)).plan
+    kernels = [
+        [s for s in p.steps if isinstance(s, Kernel)] for p in (plan.on_device, plan.on_native)
+    ]
+    assert list(map(len, kernels)) == [1, count]
 
 
 def test_in_loops_and_under_vmap():

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import is_elementwise
-from gpuarray.core.graph import Atom, Eqn, Graph, Var, is_view
+from gpuarray.core.graph import Eqn, Graph, Var, is_view
 from gpuarray.core.index import Index, contiguous_offset, linear, through
 from gpuarray.core.primitive import Kind
 from gpuarray.core.target import PROCESSOR
@@ -34,15 +34,13 @@ def copy_written_views(graph: Graph, shortest: int = 1) -> Graph:
     if not written:
         return graph
     eqns: list[Eqn] = []
-    shown: dict[Var, Atom] = {}
     for eqn in graph.eqns:
-        (v, *_) = eqn.outvars or [None]
-        if v in written:
-            assert v is not None
-            view = shown[v] = Var(v.aval)
-            eqns += [eqn.replace(outvars=[view]), build.copy(view, eqn.site, v)]
-        else:
+        if written.isdisjoint(eqn.outvars):
             eqns.append(eqn)
+            continue
+        (v,) = eqn.outvars
+        view = Var(v.aval)
+        eqns += [eqn.replace(outvars=[view]), build.copy(view, eqn.site, v)]
     return graph.replace(eqns=eqns)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
-from gpuarray.compiler.fuse.group import Load, members_in_order
+from gpuarray.compiler.fuse.group import Load, Member, members_in_order
 from gpuarray.compiler.lower.kernel import Map, Tiles
 from gpuarray.compiler.lower.schedule import Schedule, schedule_map
 from gpuarray.compiler.text import types as ct
@@ -36,22 +36,11 @@ class MapTemplate(Template):
         total = math.prod(self.axes)
         width = self.width()
         members = list(members_in_order(self.group))
-        # The last elements of an array that no vector divides are taken one by one.
-        wide, begin = self.between_ends()
-        along = self.last is not None and self.axes[self.last] == total and begin == Index()
-        # With few elements, more threads are better than wider accesses.
-        if along and 2 * width < wide and total >= wide * TARGET.full_threads:
-            width, rest = wide, total % wide
-            total -= rest
-            self.touched.most = 0
-            self.line(
-                1, f"if (blockIdx.x == 0 && threadIdx.x < {rest}u) {{", "behind the last vector"
-            )
-            self.line(2, f"const {self.index_type} i = {self.number(total)} + threadIdx.x;")
-            self.define_axes(2, "i", self.order)
-            self.elements(2, members, self.outputs, {}, 1)
-            self.line(1, "}")
-            self.touched.most = None
+        # Elements behind the last whole vector come first, one by one.
+        if total % (2 * width) and (wide := self.width_before_end(width)) > width:
+            width, end = wide, total % wide
+            total -= end
+            self.write_end(total, end, members)
         ahead = self.from_memory(width)
         sizes = [storage_dtype(x.source.aval).itemsize for x in ahead.values()]
         s = schedule_map(total, width, sum(sizes) * width, len(self.group.members))
@@ -83,6 +72,28 @@ class MapTemplate(Template):
         each = f", {s.steps} x {width} a thread" if s.steps > 1 else ""
         each = each or (f", {width} a thread" if width > 1 else "")
         return self.finish(s, f"{math.prod(self.axes)} elements{each}")
+
+    # ---- elements behind the last whole vector ----
+    def width_before_end(self, width: int) -> int:
+        """The width of vectors if the last elements are taken one by one; `width` if that is not
+        much more, or if all arrays do not begin with a whole vector.
+        """
+        total, (wide, begin) = math.prod(self.axes), self.between_ends()
+        along = self.last is not None and self.axes[self.last] == total and begin == Index()
+        # With few elements, more threads are better than wider accesses.
+        many = total >= wide * TARGET.full_threads
+        return wide if along and many and 2 * width < wide else width
+
+    def write_end(self, first: int, count: int, members: list[Member]) -> None:
+        """Compute `count` elements from `first` on, a thread of the first block each."""
+        self.touched.most = 0  # so few reads are not counted
+        test = f"blockIdx.x == 0 && threadIdx.x < {count}u"
+        self.line(1, f"if ({test}) {{", "behind the last vector")
+        self.line(2, f"const {self.index_type} i = {self.number(first)} + threadIdx.x;")
+        self.define_axes(2, "i", self.order)
+        self.elements(2, members, self.outputs, {}, 1)
+        self.line(1, "}")
+        self.touched.most = None
 
     # ---- halves of the space whose elements come of the same work ----
     def is_halved(self, total: int, width: int) -> bool:
